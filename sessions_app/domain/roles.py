@@ -9,7 +9,7 @@ Permission = Literal["read", "operate", "append", "admin"]
 PERMISSIONS: Final[tuple[Permission, ...]] = ("read", "operate", "append", "admin")  # each includes those before it
 OF_TOKENS: Final[dict[Permission, Message]] = {  # what a program with such a token may do
     "read": _("can see sessions, events and state"),
-    "operate": _("can also answer calls that wait"),
+    "operate": _("can also write to agents, answer and stop them"),
     "append": _("can also create sessions, append events and edit state, which is what an agent needs"),
     "admin": _("can also delete and import sessions"),
 }
@@ -25,7 +25,7 @@ class RoleKind(NamedTuple):
 
 ROLES: Final[dict[str, RoleKind]] = {
     "viewer": RoleKind("read", _("can see sessions, events and state")),
-    "operator": RoleKind("operate", _("can also answer calls that wait, and dismiss them")),
+    "operator": RoleKind("operate", _("can also write to agents, answer, stop and continue them, and dismiss calls that wait")),
     "editor": RoleKind("append", _("can also edit state, append events and create sessions")),
     "admin": RoleKind(
         "admin",

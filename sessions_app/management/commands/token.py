@@ -37,7 +37,7 @@ class Command(BaseCommand):
             "--scope",  # its former names, which scripts may still use
             choices=PERMISSIONS,
             default="append",
-            help="what it may do: read; operate (also answer calls that wait); append (for agents and edits); admin (also "
+            help="what it may do: read; operate (also run agents); append (for agents and edits); admin (also "
             "delete and import)",
         )
         create.add_argument(
