@@ -25,7 +25,9 @@ class RoleKind(NamedTuple):
 
 ROLES: Final[dict[str, RoleKind]] = {
     "viewer": RoleKind("read", _("can see sessions, events and state")),
-    "operator": RoleKind("operate", _("can also write to agents, answer, stop and continue them, and dismiss calls that wait")),
+    "operator": RoleKind(
+        "operate", _("can also write to agents, answer, stop and continue them, and dismiss calls that wait")
+    ),
     "editor": RoleKind("append", _("can also edit state, append events and create sessions")),
     "admin": RoleKind(
         "admin",

@@ -1,10 +1,10 @@
 """The cards of a session's calls that wait for an answer, below its timeline; and the answers that people give."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
@@ -19,10 +19,11 @@ from ..access.shown import shown_words
 from ..domain.answers import Field, SignIn, fields, sign_in_link
 from ..domain.errors import AgentError, Conflict, Error, Invalid, NotFound
 from ..domain.json_values import dumps, loads
-from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, MOST
+from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING, MOST
 from ..domain.session_ref import SessionRef, digest_of
 from ..http.problems import status_of
 from ..jobs.lease import WAITING
+from ..reads import timeline
 from ..running import answers, runs
 from ..running.answers import Given
 from ..search import inbox
@@ -32,6 +33,8 @@ from .forms import Form, Text
 from .html.render import page
 from .inbox import Row
 from .request import actor, check_may
+
+_NEAR: Final = 5  # events within which a long-running tool returns its first result
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class Question:
         return self.row.of
 
     @classmethod
-    def about(cls, row: Row) -> "Question":
-        """Returns the question of a row of the inbox."""
+    def about(cls, row: Row, so_far: Mapping[str, Any]) -> "Question":
+        """Returns the question of a row of the inbox. `so_far` are the first results of long-running tools, by call."""
         asked = row.of.asked
         if asked is None:
             return cls(row)
@@ -61,6 +64,8 @@ class Question:
             return cls(row, fields(asked.schema))
         if row.of.kind == CREDENTIAL:
             return cls(row, sign_in=sign_in_link(row.of.call) if row.of.call else None)
+        if row.of.kind == LONG_RUNNING:
+            return cls(row, typed=dumps(so_far[row.of.call_id], 2) if row.of.call_id in so_far else "")
         return cls(row, payload="" if asked.payload is None else dumps(asked.payload, 2))
 
     def read(self, sent: Mapping[str, str]) -> Given:
@@ -121,10 +126,20 @@ class Card:
         return len(self.questions) == 1 and self.questions[0].of.kind == CONFIRMATION
 
 
+def _so_far(ref: SessionRef, rows: Sequence[Row], who: Actor) -> dict[str, Any]:
+    """Returns what long-running tools have returned so far, by the id of the call: the final result often looks alike."""
+    results: dict[str, Any] = {}
+    for row in rows:
+        if row.of.kind == LONG_RUNNING:
+            for view in timeline.events_after(ref, row.of.seq, limit=_NEAR, actor=who).rows:
+                results |= {part.id: part.value for part in view.description.responses if part.id == row.of.call_id}
+    return results
+
+
 def _cards(ref: SessionRef, who: Actor) -> list[Card]:
     rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None, limit=MOST).rows]
-    by_event = groupby(rows, lambda row: row.of.event_id)
-    return [Card(event_id, [Question.about(row) for row in some]) for event_id, some in by_event]
+    by_event, so_far = groupby(rows, lambda row: row.of.event_id), _so_far(ref, rows, who)
+    return [Card(event_id, [Question.about(row, so_far) for row in some]) for event_id, some in by_event]
 
 
 @require_GET
@@ -149,6 +164,10 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
     """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice."""
     last, shown = runs.last(ref), _cards(ref, who) if cards is None else cards
     run = last if last and last.state == WAITING else None
+    sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
+    shown = [
+        card for card in shown if card.event_id not in sent
+    ]  # the index learns a moment later that they are answered
     may = who.may_write("operate", ref.source, ref.app_name)
     failed = last if may and runs.ended_badly(last) else None
     may_write = may and not agents.why_not(ref.source, ref.app_name)
@@ -185,8 +204,7 @@ def answer(request: HttpRequest, **names: str) -> HttpResponse:
         answers.answer(ref, event_id, given, actor=actor(request))
     except (Invalid, Conflict, AgentError) as error:
         return _refused(request, ref, cards, event_id, error, call)
-    messages.success(request, _("Answered. The agent continues."))
-    return _back(request, ref)
+    return _back(request, ref, _("Answered. The agent continues."))
 
 
 def _refused(
@@ -239,7 +257,7 @@ def go_on(request: HttpRequest, **names: str) -> HttpResponse:
     try:
         runs.go_on(ref, actor=actor(request))
     except (Conflict, AgentError) as error:
-        messages.error(request, error.message)
+        return _back(request, ref, error.message)
     return _back(request, ref)
 
 
@@ -251,13 +269,19 @@ def stop(request: HttpRequest, **names: str) -> HttpResponse:
     try:
         runs.stop(ref, actor=actor(request))
     except NotFound as error:  # it has just ended
-        messages.info(request, error.message)
+        return _back(request, ref, error.message)
     return _back(request, ref)
 
 
-def _back(request: HttpRequest, ref: SessionRef) -> HttpResponse:
+def _back(request: HttpRequest, ref: SessionRef, said: str = "") -> HttpResponse:
+    """Returns to the page that sent a form, which says this."""
+    if request.htmx:  # type: ignore[attr-defined]
+        response = _page(request, ref, _cards(ref, actor(request)))
+        if said:
+            response["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": said, "isNotice": True}})
+        return response
+    if said:
+        messages.info(request, said)
     if request.POST.get("next") == "inbox":
         return redirect("inbox")
-    if request.htmx:  # type: ignore[attr-defined]
-        return _page(request, ref, _cards(ref, actor(request)))
     return redirect(reverse("session", kwargs=ref._asdict()))

@@ -15,7 +15,7 @@ from ..domain.description import Part
 from ..domain.errors import Invalid, NotFound
 from ..domain.invocations import ASKING_CALLS
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..domain.summary import arguments
 from ..http.problems import status_of
 from ..search import inbox as waiting
@@ -85,8 +85,14 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
     who = actor(request)
     listed = waiting.waiting(actor=who, passed_over=show == "passed", dismissed=show == "dismissed", cursor=cursor)
     rows = [Row.about(each, who) for each in listed.rows]
+    have = digest_of(*(each.key for each in listed.rows))
+    if request.htmx and "have" in request.GET:  # type: ignore[attr-defined]
+        if request.GET["have"] == have:
+            return HttpResponse(status=204)
+        return page(request, "inbox/_news.html", {"show": show})
     context = {
         "rows": rows,
+        "have": have,
         "approves": any(row.decides and row.approves for row in rows),
         "next": listed.next,
         "show": show,

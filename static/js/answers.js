@@ -8,6 +8,7 @@
   let wrote = false; // the next message follows in the same field
   const fields = () => [...box.querySelectorAll(":is(input, textarea, select)[id]")];
 
+  if (location.hash === "#waits") fields()[0]?.focus();
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || !event.target.matches("[data-enter-sends]"))
       return;
@@ -16,6 +17,7 @@
   });
   box.addEventListener("submit", ({ target }) => {
     wrote = target.matches(".composer");
+    document.querySelector("#moment:not([hidden]) [data-travel-back]")?.click(); // what the agent does now is not in the past
   });
   box.addEventListener("htmx:beforeSwap", ({ detail }) => {
     typed.clear();

@@ -131,3 +131,15 @@ def test_a_viewer_dismisses_nothing_and_neither_does_anyone_with_read_only(
     assert "Dismiss…" not in guest.open("inbox").text
     (key,) = waiting.waiting(actor=SYSTEM).rows
     assert guest.send("dismiss", {"key": key.key, "reason": "No"}, **asks._asdict()).status_code == 403
+
+
+def test_an_open_inbox_hears_that_other_calls_wait(ref: SessionRef, maria: Browser) -> None:
+    session(ref.source, "payload")
+    feed(ref.source)
+    (news,) = [each["hx-get"] for each in maria.open("inbox").all(hx_trigger="every 8s")]
+    assert maria.get(news, headers={"HX-Request": "true"}).status_code == 204
+    session(ref.source, "longrunning")
+    feed(ref.source)
+    told = maria.get(news, headers={"HX-Request": "true"}).content.decode()
+    assert "Other calls wait now." in told
+    assert 'id="inbox-count"' in told
