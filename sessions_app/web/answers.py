@@ -35,6 +35,7 @@ from .inbox import Row
 from .request import actor, check_may
 
 _NEAR: Final = 5  # events within which a long-running tool returns its first result
+_LOOKED_UP: Final = 10  # tools whose first result is looked for, each by a query
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +130,9 @@ class Card:
 def _so_far(ref: SessionRef, rows: Sequence[Row], who: Actor) -> dict[str, Any]:
     """Returns what long-running tools have returned so far, by the id of the call: the final result often looks alike."""
     results: dict[str, Any] = {}
-    for row in rows:
-        if row.of.kind == LONG_RUNNING:
-            for view in timeline.events_after(ref, row.of.seq, limit=_NEAR, actor=who).rows:
-                results |= {part.id: part.value for part in view.description.responses if part.id == row.of.call_id}
+    for row in [row for row in rows if row.of.kind == LONG_RUNNING][:_LOOKED_UP]:
+        for view in timeline.events_after(ref, row.of.seq, limit=_NEAR, actor=who).rows:
+            results |= {part.id: part.value for part in view.description.responses if part.id == row.of.call_id}
     return results
 
 
@@ -165,9 +165,8 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
     last, shown = runs.last(ref), _cards(ref, who) if cards is None else cards
     run = last if last and last.state == WAITING else None
     sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
-    shown = [
-        card for card in shown if card.event_id not in sent
-    ]  # the index learns a moment later that they are answered
+    # The index learns a moment later that they are answered.
+    shown = [card for card in shown if card.event_id not in sent]
     may = who.may_write("operate", ref.source, ref.app_name)
     failed = last if may and runs.ended_badly(last) else None
     may_write = may and not agents.why_not(ref.source, ref.app_name)
