@@ -24,9 +24,9 @@ ON = [("sqlite",) * 2, pytest.param("postgresql", "postgresql", marks=pytest.mar
 class Rivals:
     """Other processes on this test's databases."""
 
-    def __init__(self, own: str, store: str, agents: Path) -> None:
+    def __init__(self, own: str, address: str, agents: Path) -> None:
         self.environment = {**os.environ, "ADKWEB_DATABASE_URL": own, "DJANGO_SETTINGS_MODULE": "adkweb.settings"}
-        self.told = {"source": store, "agents": str(agents)}
+        self.told = {"source": address, "agents": str(agents)}
 
     def answer(self, *, times: int, calls: list[tuple[str, str, str]], dies: bool = False) -> list[list[str]]:
         told = {**self.told, "calls": calls, "at": time.time() + 5, "every": 0.5, "dies": dies}

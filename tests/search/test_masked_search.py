@@ -104,7 +104,7 @@ def answer(ref: SessionRef, browser: Browser, program: Program, what: str, query
     with time_machine.travel(NOW, tick=False):
         if what.startswith("/"):
             known = {key: value for key, value in query.items() if f"{{{key}}}" not in what}
-            address = what.format(**ref._asdict(), event_id="e1", proposal_id=UUID(int=0), file=0)
+            address = what.format(**ref._asdict(), event_id="e1", proposal_id=UUID(int=0), run_id=UUID(int=0), file=0)
             got = program.ask("GET", address, **known, **({} if "{source}" in what else {"source": ref.source}))
             status, text = got.status, got.content.decode()
         else:

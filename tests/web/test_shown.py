@@ -120,9 +120,10 @@ def routes(program: Program, ref: SessionRef) -> dict[str, Door]:
     """Every address at which programs read, adkweb's own and ADK's, and what answers to their writes tell."""
     own = f"/api/apps/booking/users/{ref.user_id}/sessions/{ref.session_id}"
     rule = rules.create(ref.source, ref.app_name, "", f'{KEY} = "free"', actor=ANA)
+    ids = dict.fromkeys(("proposal_id", "run_id"), uuid.UUID(int=0))
     doors: dict[str, Door] = {
         f"{path} {number}": lambda path=path, query=query: program.get(  # type: ignore[misc]
-            path.format(**ref._asdict(), event_id="e2", number=rule, file=0, proposal_id=uuid.UUID(int=0)), **query
+            path.format(**ref._asdict(), event_id="e2", number=rule, file=0, **ids), **query
         ).content.decode()
         for path, operations in document()["paths"].items()
         if "get" in operations

@@ -164,7 +164,8 @@ def answer(maria: Browser, program: Program, what: str, names: dict[str, str], q
     with time_machine.travel(NOW, tick=False), connections["default"].execute_wrapper(counted):
         if what.startswith("/"):
             known = {key: value for key, value in query.items() if f"{{{key}}}" not in what}
-            got = program.ask("GET", what.format(**names, event_id="e1", file=0, proposal_id=uuid.UUID(int=0)), **known)
+            ids = dict.fromkeys(("proposal_id", "run_id"), uuid.UUID(int=0))
+            got = program.ask("GET", what.format(**names, event_id="e1", file=0, **ids), **known)
             text, status = got.content.decode(), got.status
         else:
             pattern = pages()[what].pattern

@@ -168,7 +168,7 @@ def test_news_are_counted_on_every_page_until_the_view_is_looked_at(
     begin(view, ref)
     page = maria.open("edits")
     assert page.one("title").text == "(1) Edits · adkweb"
-    assert [each.text for each in page.all("span", "news")] == ["1", "1"]
+    assert [each.text for each in page.all("span", "news") if "hidden" not in each] == ["1", "1"]
     maria.open(SEARCH, query={"view": view.id, "q": "something else"})
     assert maria.open("edits").one("title").text.startswith("(1)"), "that was not the view"
     maria.open(SEARCH, query={"view": view.id})
@@ -176,7 +176,7 @@ def test_news_are_counted_on_every_page_until_the_view_is_looked_at(
     assert page.one("title").text == "Edits · adkweb"
     assert all("hidden" in each for each in page.all("span", "news"))
     maria.send("watch-view", {}, view_id=view.id)
-    assert maria.open("edits").all("span", "news") == []
+    assert all("hidden" in each for each in maria.open("edits").all("span", "news"))  # the inbox's
 
 
 def test_what_is_new_is_marked_in_the_table_once(
