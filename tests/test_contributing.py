@@ -112,7 +112,7 @@ TRIAL: Final = textwrap.dedent(
         call_command("import", "told.json", "--into", "agent.db")
     (source,) = registry.add("agent.db")
     database.open_source(source, adopting=True)
-    state = {"user:card": "4111", "user:tier": "gold"}
+    state = {"user:card": "4111-q", "user:tier": "gold"}
     ref = create_session(source.alias, "booking", "ana", actor=Actor.holding("maria", "admin"), session_id="s1", state=state)
     for part in ({"text": "Loud"}, {"text": "Silent", "thought": True}):
         event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [part]}}
@@ -203,8 +203,8 @@ def test_the_new_permission_is_required_and_documented(tried: dict[str, object])
 
 
 def test_the_masked_key_is_stored_and_shown_to_nobody(tried: dict[str, object]) -> None:
-    assert tried["stored"] == {"card": "4111", "tier": "gold"}
-    assert "4111" not in str(tried["masked"]) + str(tried["lines"])
+    assert tried["stored"] == {"card": "4111-q", "tier": "gold"}
+    assert "4111-q" not in str(tried["masked"]) + str(tried["lines"])
     assert "•••" in str(tried["masked"])
     assert "gold" in str(tried["masked"])
 

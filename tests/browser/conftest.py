@@ -205,7 +205,7 @@ def visitor(
     yield make
     pages = [page for context in contexts for page in context.pages]
     for page in pages:
-        page.evaluate("1")  # the answer comes after every message before it
+        page.locator("html").wait_for(state="attached")  # comes after every message before it, in a page that loads too
     if watch.problems or request.session.testsfailed > failed:
         for number, page in enumerate(pages, 1):
             page.screenshot(path=Path(output_path) / f"test-failed-{number}.png")
