@@ -1,6 +1,8 @@
 """Serves a session that is watched: who watches it, what each watcher has seen, and what is pushed to whom."""
 
 import math
+import os
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -45,6 +47,7 @@ class Seat:
     behind: bool = True
     lost: bool = False  # it was told to reload the timeline, and has not reported where it is since
     parts: dict[str, str] = field(default_factory=dict)
+    spoken: str = ""  # what it has of the text that the agent says
 
 
 class Room:
@@ -59,6 +62,7 @@ class Room:
         self._created: Any = None
         self._running: Running | None = None
         self._mask = ""  # the rules by which everything below was made
+        self._speaking = threading.Lock()
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
@@ -129,14 +133,25 @@ class Room:
                 self.due = 0.0
 
     def speak(self) -> None:
-        """Gives every watcher what the agent has said so far, masked as a whole. It may be called from any thread."""
-        if (said := runs.spoken.get(self.ref)) is None:
-            return
-        text = shown_words(said.text, PEOPLE, self.ref.app_name)
-        if masking.mask(self.ref.app_name).hides_forms:
-            text = text[:-UNSURE]
-        may = self._may_watch(list(self.seats))
-        push([seat.watcher for seat, why in may.items() if not why], {"spoken": {"author": said.author, "text": text}})
+        """Gives every watcher what the agent has said so far, masked as a whole: what is new of it. It may be called from
+        any thread."""
+        with self._speaking:
+            if (said := runs.spoken.get(self.ref)) is None:
+                return
+            text = shown_words(said.text, PEOPLE, self.ref.app_name)
+            if masking.mask(self.ref.app_name).hides_forms:
+                text = text[:-UNSURE]
+            groups: dict[str, list[Seat]] = defaultdict(list)
+            for seat, why in self._may_watch(list(self.seats)).items():
+                if not why:
+                    groups[seat.spoken].append(seat)
+            for had, seats in groups.items():
+                same = len(os.path.commonprefix([had, text]))
+                units = len(text[:same].encode("utf-16-le", "surrogatepass")) // 2  # as JavaScript counts
+                message = {"author": said.author, "from": units, "more": text[same:]}
+                push([seat.watcher for seat in seats], {"spoken": message})
+                for seat in seats:
+                    seat.spoken = text
 
     def people(self) -> tuple[str, ...]:
         """Returns the names of those who watch in this process, each browser once."""
@@ -175,7 +190,7 @@ class Room:
         others = [seat for seat in self.seats if seat.mask not in ("", mask)]
         for seat in others:
             seat.watcher.forget()
-            seat.parts, seat.behind, seat.lost = {}, False, True
+            seat.parts, seat.behind, seat.lost, seat.spoken = {}, False, True, ""
         self._push(others, {"reset": True, "mask": mask})
         for seat in self.seats:
             seat.mask = mask

@@ -279,6 +279,7 @@
     if (message.events && "ranged" in box.dataset)
       document.querySelector("#strip")?.dispatchEvent(new Event("adkweb:redraw"));
     else if (message.events) addRows(message.events);
+    if (message.spoken) said = said.slice(0, message.spoken.from) + message.spoken.more;
     if (message.spoken || message.events) showSpoken(message.spoken);
     if (message.seq !== undefined) reach(message.seq);
     if (message.revision) revision = message.revision;
@@ -302,14 +303,16 @@
     if (message.gone) end("gone", message.gone);
   }
 
+  let said = ""; // as the server knows that this page has it
+
   /** What the agent says is shown as it comes, until it is an event. */
   function showSpoken(spoken) {
     const line = $("#spoken");
     if (!line) return;
     const isFollowed = document.querySelector("[data-timeline]").dataset.following === "true";
-    line.hidden = !spoken?.text;
+    line.hidden = !spoken || !said;
     line.firstChild.textContent = spoken?.author ?? "";
-    line.lastChild.textContent = spoken?.text ?? "";
+    line.lastChild.textContent = spoken ? said : "";
     if (spoken && isFollowed) $("[data-timeline-end]").click();
   }
 

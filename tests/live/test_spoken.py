@@ -8,23 +8,35 @@ import pytest
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
+from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import room
 from sessions_app.running import runs
+from sessions_app.web.session.updates import Filter
 
 CARD, MAIL = "4111 1111 1111 1111", "ana.silva@example.com"
 
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """All texts that one watcher gets."""
-    pushed: list[str] = []
-    monkeypatch.setattr(room, "push", lambda watchers, message: pushed.append(message["spoken"]["text"]))
-    return pushed
+    """All texts that one watcher has, one after the other, put together as its page does it."""
+    had: list[str] = []
+
+    def push(watchers: list[Any], message: dict[str, Any]) -> None:
+        assert watchers == ["page"]
+        before = (had[-1] if had else "").encode("utf-16-le")[: 2 * message["spoken"]["from"]]
+        had.append(before.decode("utf-16-le") + message["spoken"]["more"])
+
+    monkeypatch.setattr(room, "push", push)
+    monkeypatch.setattr(room.Room, "_may_watch", lambda self, seats: dict.fromkeys(seats))
+    monkeypatch.setattr(runs, "_TELL_SECONDS", 0)
+    return had
 
 
 def speak(ref: SessionRef, *pieces: str) -> None:
     here: Any = room.Room(ref)
+    watcher: Any = "page"
+    here.seats.append(room.Seat(watcher, Filter(), Seq(0)))
     for piece in pieces:
         runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": piece}]}})
         here.speak()
@@ -48,5 +60,32 @@ def test_a_secret_that_comes_in_two_pieces_is_never_shown(heard: list[str], secr
 
 @pytest.mark.usefixtures("own")
 def test_without_such_rules_each_word_is_shown_at_once(heard: list[str]) -> None:
-    speak(SessionRef("store", "booking", "ana", "s1"), "I found ", "3 flights.")
-    assert heard == ["I found ", "I found 3 flights."]
+    speak(SessionRef("store", "booking", "ana", "s1"), "I found \U0001f6eb ", "3 flights.")
+    assert heard == ["I found \U0001f6eb ", "I found \U0001f6eb 3 flights."]
+
+
+@pytest.mark.usefixtures("own")
+def test_only_what_is_new_is_sent(monkeypatch: pytest.MonkeyPatch, heard: list[str]) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(room, "push", lambda watchers, message: sent.append(message["spoken"]["more"]))
+    speak(SessionRef("store", "booking", "ana", "s1"), *["word "] * 1_000)
+    assert sent == ["word "] * 1_000
+    assert not heard
+
+
+def test_telling_takes_a_tenth_of_the_time_and_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = SessionRef("store", "booking", "ana", "s1")
+    clock, told = [0.0], []
+
+    def tell(what: str, ref: SessionRef) -> None:
+        told.append(runs.spoken[ref].text)
+        clock[0] += 1
+
+    monkeypatch.setattr(runs.broadcast, "tell", tell)
+    monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
+    for _ in range(100):
+        runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": "."}]}})
+        clock[0] += 1
+    runs.spoken.clear()
+    assert clock[0] / len(told) > 9
+    assert told[0] == "."
