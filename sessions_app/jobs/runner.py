@@ -62,13 +62,15 @@ class Kind:
     """A kind of work. `run` does it, reports its progress, and may start where an earlier process stopped.
 
     `can_run` returns whether this process can do it. `ended` is called with the row of a job that has ended. `start` waits
-    `patience` seconds for one to end: most are small, and done when their page is shown."""
+    `patience` seconds for one to end: most are small, and done when their page is shown. When the permissions of its author
+    change, it is started again, except in its step of `no_return`: it then ends with those that it had."""
 
     name: str
     run: Callable[[Job, Beat], Outcome]
     can_run: Callable[[Job], bool] = has_source
     ended: Callable[[Job], None] = lambda job: None
     patience: float = 0.7
+    no_return: str = ""
 
 
 kinds: dict[str, Kind] = {}
@@ -199,7 +201,8 @@ class _Pulse(Ticker):
     def _beat(self, progress: Progress | None = None) -> None:
         try:
             self._lease.beat(progress)
-            self._is_same = actor_of(self._job).grants == self._grants
+            if not self._job.step or self._job.step != kinds[self._job.kind].no_return:
+                self._is_same = actor_of(self._job).grants == self._grants
         except DatabaseError as error:  # adkweb's own database: no reason to stop
             log.warning("the progress of a job cannot be noted: %s", error)
             connections["default"].close_if_unusable_or_obsolete()

@@ -1,7 +1,6 @@
 """Serves a session that is watched: who watches it, what each watcher has seen, and what is pushed to whom."""
 
 import math
-import os
 import threading
 import time
 from collections import defaultdict
@@ -146,7 +145,7 @@ class Room:
                 if not why:
                     groups[seat.spoken].append(seat)
             for had, seats in groups.items():
-                same = len(os.path.commonprefix([had, text]))
+                same = len(had) if text.startswith(had) else 0
                 units = len(text[:same].encode("utf-16-le", "surrogatepass")) // 2  # as JavaScript counts
                 message = {"author": said.author, "from": units, "more": text[same:]}
                 push([seat.watcher for seat in seats], {"spoken": message})

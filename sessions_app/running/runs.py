@@ -9,11 +9,14 @@ see whether it arrived, and never sends it again.
 
 import http
 import json
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError, connections, transaction
@@ -21,7 +24,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor
-from ..access.audit.record import record
+from ..access.audit.record import record, record_with
 from ..access.shown import check_unmasked
 from ..domain import pending
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
@@ -46,6 +49,7 @@ TEXT_LENGTH: Final = 100_000  # characters of a message
 SENT: Final = "sent"  # the step of a run whose message may have reached the agent
 _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
+TELL_SECONDS: Final = 0.05  # at least, between two times that people are told what it says
 _GLANCE: Final = 20  # events that are looked at: edits may follow the last one of an agent
 _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
 _DYING_SECONDS: Final = 4.0  # that a child may still write after its adkweb died
@@ -168,8 +172,8 @@ def stop(ref: SessionRef, *, actor: Actor) -> None:
     actor.check_may("operate", ref.source, ref.app_name)
     if not _waiting(ref).exists():
         raise NotFound(_("adkweb isn't running the agent in this session."))
-    record("run-stopped", actor.name, ref=ref)
-    _waiting(ref).filter(stopped_by="").update(stopped_by=actor.name)
+    unstopped = _waiting(ref).filter(stopped_by="")
+    record_with(lambda: unstopped.update(stopped_by=actor.name), "run-stopped", actor.name, ref=ref)
 
 
 def _lane(ref: SessionRef) -> str:
@@ -189,30 +193,61 @@ def _waiting(ref: SessionRef) -> Any:
 # --- At work ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass
+class _Held:
+    """A run of this process: its open stream, and the reason why this process has lost its job."""
+
+    stream: Stream
+    beat: runner.Beat
+    lost: Lost | None = None
+
+
 class _Watch(Ticker):
-    """Closes a stream when someone asks the agent to stop, or this process loses the job: `lost` then has the reason."""
+    """The thread that closes the streams of runs when someone asks their agents to stop, or this process loses their jobs;
+    and that tells what agents said last, when they pause. There is one while agents run."""
 
-    def __init__(self, job: Job, stream: Stream, beat: runner.Beat) -> None:
-        super().__init__("run", _LOOK_SECONDS)
-        self._job, self._stream, self._beat = job, stream, beat
-        self.lost: Exception | None = None
+    current: ClassVar["_Watch | None"] = None
 
-    def __enter__(self) -> "_Watch":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-        self.join()
+    def __init__(self) -> None:
+        super().__init__("runs", _LOOK_SECONDS)
+        self.held: dict[uuid.UUID, _Held] = {}
 
     def tick(self) -> None:
-        try:
-            self._beat(Progress(step=SENT))
-        except Lost as lost:
-            self.lost = lost
-        if self.lost or Job.objects.filter(pk=self._job.pk).exclude(stopped_by="").exists():
-            self._stream.close()
-            self.end()
+        with _holding:
+            if not self.held:
+                _Watch.current = None
+                self.end()
+                return
+            held = dict(self.held)
+        stopped = set(Job.objects.filter(pk__in=held).exclude(stopped_by="").values_list("pk", flat=True))
+        for number, run in held.items():
+            try:
+                run.beat(Progress(step=SENT))
+            except Lost as lost:
+                run.lost = lost
+            if run.lost or number in stopped:
+                run.stream.close()
+        for ref in list(_untold):
+            _untold.discard(ref)
+            broadcast.tell("spoken", ref)
+
+
+_holding: Final = threading.Lock()
+
+
+@contextmanager
+def _watched(job: Job, held: _Held) -> Iterator[None]:
+    """Lets a run be stopped within its block."""
+    with _holding:
+        if (watch := _Watch.current) is None:
+            watch = _Watch.current = _Watch()
+            watch.start()
+        watch.held[job.pk] = held
+    try:
+        yield
+    finally:
+        with _holding:
+            del watch.held[job.pk]
 
 
 def _run(job: Job, beat: runner.Beat) -> Outcome:
@@ -241,10 +276,11 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child
     if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent
         job.refresh_from_db()
         return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=False)
+    job.step = SENT
     broadcast.tell("queued", ref)
-    heard, why = False, ""
+    heard, why, held = False, "", _Held(stream, beat)
     connections.close_all()  # an agent may run for hours, and a database has few
-    with child.in_use(), _Watch(job, stream, beat) as watch:
+    with child.in_use(), _watched(job, held):
         try:
             for event in stream:
                 heard = True
@@ -253,8 +289,8 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child
             why = _reason(error, child)
         finally:
             spoken.pop(ref, None)
-    if watch.lost:
-        raise watch.lost
+    if held.lost:
+        raise held.lost
     job.refresh_from_db()
     sent = heard or (None if stream.begun and not stream.refused and child.is_running else False)
     if job.stopped_by:
@@ -274,28 +310,41 @@ def _reason(error: AgentError, child: children.Child) -> str:
 
 
 class Spoken(NamedTuple):
-    """What an agent has said so far of an event that isn't stored yet."""
+    """Text that an agent has said so far of an event that isn't stored yet, and when it is told next."""
 
     author: str
     text: str
+    due: float = 0.0  # in time.monotonic()
 
 
 spoken: Final[dict[SessionRef, Spoken]] = {}  # of this process's runs
+_untold: Final[set[SessionRef]] = set()  # those in which more was said since that was told
 
 
 def hear(ref: SessionRef, event: dict[str, Any]) -> None:
-    """Tells everyone who watches what the agent has said so far, or that an event is stored."""
+    """Tells everyone who watches what the agent has said so far, or that an event is stored.
+
+    The first word is told at once. Each time, everything said so far is masked anew, so telling takes a tenth of the run's
+    time at most."""
     if not event.get("partial"):
         spoken.pop(ref, None)
         broadcast.tell("events", ref)
         return
     parts = (event.get("content") or {}).get("parts") or []
     said = "".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
-    before = spoken.get(ref, Spoken("", ""))
-    author = str(event.get("author") or "")
-    if said:
-        spoken[ref] = Spoken(author, (before.text if before.author == author else "") + said)
-        broadcast.tell("spoken", ref)
+    author, before = str(event.get("author") or ""), spoken.get(ref, Spoken("", ""))
+    if not said:
+        return
+    so_far = Spoken(author, (before.text if before.author == author else "") + said, before.due)
+    spoken[ref] = so_far
+    began = time.monotonic()
+    if began < so_far.due:
+        _untold.add(ref)
+        return
+    _untold.discard(ref)
+    broadcast.tell("spoken", ref)
+    ended = time.monotonic()
+    spoken[ref] = so_far._replace(due=ended + max(TELL_SECONDS, 9 * (ended - began)))
 
 
 def _artifacts(source: str) -> str | None:
@@ -320,9 +369,9 @@ def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: b
     return Outcome(state, why, {"result": json.dumps({"sent": sent}), "task": json.dumps(kept)})
 
 
-def events_of_run(ref: SessionRef, job: Job) -> Iterator[EventView]:
-    """Yields the stored events of a run, as they are stored."""
-    after = json.loads(job.task)["after"]
+def events_of_run(ref: SessionRef, job: Job, after: str = "") -> Iterator[EventView]:
+    """Yields the stored events of a run, as they are stored; with the cursor of one of them, those `after` it."""
+    after = after or json.loads(job.task)["after"]
     while True:
         page = timeline.events_after(ref, after or NO_SEQ, actor=SYSTEM)
         for view in page.rows:
@@ -349,4 +398,4 @@ def close_claims(job: Job) -> None:
     Answer.objects.filter(run=job.pk, state="open").update(state=state)
 
 
-KIND: Final = runner.register(runner.Kind(RUN, _run, ended=close_claims, patience=0.0))
+KIND: Final = runner.register(runner.Kind(RUN, _run, ended=close_claims, patience=0.0, no_return=SENT))

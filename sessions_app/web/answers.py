@@ -1,7 +1,7 @@
 """The cards of a session's calls that wait for an answer, below its timeline; and the answers that people give."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
@@ -251,23 +251,20 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
 @require_POST
 def go_on(request: HttpRequest, **names: str) -> HttpResponse:
     """Continues a run that didn't finish."""
-    ref = SessionRef(**names)
-    check_may(request, "operate", ref)
-    try:
-        runs.go_on(ref, actor=actor(request))
-    except (Conflict, AgentError) as error:
-        return _back(request, ref, error.message)
-    return _back(request, ref)
+    return _act(request, SessionRef(**names), runs.go_on)
 
 
 @require_POST
 def stop(request: HttpRequest, **names: str) -> HttpResponse:
     """Asks the agent of adkweb's own run to stop."""
-    ref = SessionRef(**names)
+    return _act(request, SessionRef(**names), runs.stop)
+
+
+def _act(request: HttpRequest, ref: SessionRef, act: Callable[..., object]) -> HttpResponse:
     check_may(request, "operate", ref)
     try:
-        runs.stop(ref, actor=actor(request))
-    except NotFound as error:  # it has just ended
+        act(ref, actor=actor(request))
+    except (Conflict, AgentError, NotFound) as error:  # such as a run that has just ended
         return _back(request, ref, error.message)
     return _back(request, ref)
 

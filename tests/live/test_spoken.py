@@ -29,7 +29,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(room, "push", push)
     monkeypatch.setattr(room.Room, "_may_watch", lambda self, seats: dict.fromkeys(seats))
-    monkeypatch.setattr(runs, "_TELL_SECONDS", 0)
+    monkeypatch.setattr(runs, "TELL_SECONDS", 0)
     return had
 
 

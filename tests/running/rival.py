@@ -45,15 +45,15 @@ def answered(ref: SessionRef, event: str, call: str) -> str:
 
 
 def main() -> None:
-    told: dict[str, Any] = json.loads(sys.stdin.readline())
-    (source,) = registry.add(told["source"])
+    order: dict[str, Any] = json.loads(sys.stdin.readline())
+    (source,) = registry.add(order["source"])
     database.open_source(source)
-    settings.AGENTS, settings.RUN_AGENTS = {source.alias: told["agents"]}, True
-    if told["dies"]:
+    settings.AGENTS, settings.RUN_AGENTS = {source.alias: order["agents"]}, True
+    if order["dies"]:
         runs.children.of = killed  # type: ignore[assignment]
     outcomes = []
-    for number, (session, event, call) in enumerate(told["calls"]):
-        time.sleep(max(0.0, told["at"] + number * told["every"] - time.time()))
+    for number, (session, event, call) in enumerate(order["calls"]):
+        time.sleep(max(0.0, order["at"] + number * order["every"] - time.time()))
         outcomes.append(answered(SessionRef(source.alias, "helper", "ana", session), event, call))
     print(json.dumps(outcomes), flush=True)
     children.stop_all(4)

@@ -26,10 +26,10 @@ class Rivals:
 
     def __init__(self, own: str, address: str, agents: Path) -> None:
         self.environment = {**os.environ, "ADKWEB_DATABASE_URL": own, "DJANGO_SETTINGS_MODULE": "adkweb.settings"}
-        self.told = {"source": address, "agents": str(agents)}
+        self.order = {"source": address, "agents": str(agents)}
 
     def answer(self, *, times: int, calls: list[tuple[str, str, str]], dies: bool = False) -> list[list[str]]:
-        told = {**self.told, "calls": calls, "at": time.time() + 5, "every": 0.5, "dies": dies}
+        order = {**self.order, "calls": calls, "at": time.time() + 5, "every": 0.5, "dies": dies}
         processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "tests.running.rival"],
@@ -41,7 +41,7 @@ class Rivals:
             )
             for _ in range(times)
         ]
-        outputs = [process.communicate(json.dumps(told) + "\n", timeout=200)[0] for process in processes]
+        outputs = [process.communicate(json.dumps(order) + "\n", timeout=200)[0] for process in processes]
         return [json.loads(output) for output in outputs if output]
 
 

@@ -702,6 +702,7 @@ _REASONS: Final = {
     "holds threads and their work": """
         broadcast.py _thread  broadcast.py _listeners  jobs/lease.py _seen  jobs/process.py _machine
         jobs/runner.py kinds  jobs/runner.py _at_work  running/children.py _slots
+        running/runs.py _untold
         live/feed.py _followers  live/room.py _stale  live/room.py _earliest  live/search_feeder.py _feeders
         live/search_feeder.py _lookers  live/search_feeder.py _noticed  live/search_feeder.py _seen
         live/source_follower.py hearers  live/source_follower.py _rooms  live/source_follower.py _wishes

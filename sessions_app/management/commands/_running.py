@@ -118,17 +118,15 @@ def _exists(ref: SessionRef) -> bool:
 
 def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
     """Prints the events of a run until it ends; Ctrl+C stops the agent. Raises CommandError for a run that failed."""
-    line, shown = Line(Only(*ref[1:]), several=False), 0
-    stopping = False
+    line, shown, stopping = Line(Only(*ref[1:]), several=False), "", False
     while True:
         try:
             job.refresh_from_db()
             ended = job.state != WAITING
-            events = list(runs.events_of_run(ref, job))
-            for view in events[shown:]:
+            for view in runs.events_of_run(ref, job, shown):
                 command.stdout.write(line.of(view))
+                shown = view.cursor
             command.stdout.flush()
-            shown = len(events)
             if ended:
                 break
             time.sleep(_LOOK_SECONDS)

@@ -17,7 +17,7 @@ print("helper is loaded")  # as agents do; this must not come before the port
 
 
 class Echo(BaseLlm):
-    """Takes each word of the user's for the name of a tool, and calls one after the other."""
+    """Takes each word of the user's for the name of a tool, and calls one after the other. After "…", it pauses."""
 
     model: str = "echo"
 
@@ -28,7 +28,7 @@ class Echo(BaseLlm):
         words: list[str] = []
         for part in (part for content in llm_request.contents for part in content.parts or []):
             if part.text and not part.text.startswith("For context"):
-                words = part.text.split()
+                words = part.text.rstrip("…").split()
             elif part.function_response and words and part.function_response.name == words[0]:
                 words.pop(0)
         part = (
@@ -36,6 +36,8 @@ class Echo(BaseLlm):
         )
         for text in ("Do", "ne.") if stream and part.text else ():
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=True)
+        if "…" in str(llm_request.contents):
+            await asyncio.sleep(1)
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
