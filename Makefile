@@ -48,8 +48,9 @@ bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, 
 	$(BIN)/python -m benchmarks.access
 	$(BIN)/python -m benchmarks.guest
 
-bench-live: $(VENV)/test.stamp ## from a commit to one browser and to 200 watchers; reading a long session in the browser
+bench-live: $(VENV)/test.stamp ## from a commit to one browser and to 200 watchers; from an agent's word to the page; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live
+	$(BIN)/python -m benchmarks.running
 	$(BIN)/python -m benchmarks.reading
 	$(BIN)/python -m benchmarks.feel
 

@@ -1,19 +1,24 @@
 """What an agent notices while adkweb works in its database.
 
 The agent appends 20 events a second by google-adk's own service to a database of a million events: by itself first, and
-then while another process opens, adopts and indexes it; on PostgreSQL then also while that does what masks, approval and
-privacy are about; and at the end by itself again, which tells what adkweb's triggers and indexes cost.
+then while another process opens, adopts and indexes it, and runs agents beside it; on PostgreSQL then also while that
+does what masks, approval and privacy are about; and at the end by itself again, which tells what adkweb's triggers and
+indexes cost.
 """
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 
 from benchmarks import harness as bench
 from benchmarks.harness import APP, EACH, sized
+from benchmarks.running import agents_in
 from sessions_app.access import approval, roles
+from sessions_app.access.actor import SYSTEM
 from sessions_app.access.roles import Role
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Held
@@ -25,13 +30,17 @@ from sessions_app.history.index import build
 from sessions_app.models import Job
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
+from sessions_app.running import children, runs
+from sessions_app.search import inbox
 from sessions_app.search.index import feed
 from sessions_app.sources import database, registry
+from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
 from tests.support.people import an_admin
 
 SESSIONS = sized(100_000, 100)
 ALONE = sized(60.0, 5.0)  # seconds that the agent writes by itself
+AT_ONCE = 4  # runs
 MANY, USERS = sized(100, 5), sized(20, 2)  # edits and the like; users that are exported, and others that are erased
 
 Work = Iterator[tuple[str, Callable[[], Any]]]
@@ -113,9 +122,29 @@ def guarding(place: str) -> Work:
     yield "deletes idle sessions by it", retain
 
 
+def running(place: str) -> Work:
+    """Runs agents beside it, which write to the same database."""
+    (alias,) = (source.alias for source in registry.add(place))
+    settings.AGENTS, settings.RUN_AGENTS = {alias: str(agents_in(Path(settings.DATA_DIR) / "agents"))}, True
+
+    def say() -> str:
+        jobs = []
+        for number in range(MANY):
+            ref = create_session(alias, APP, "ana", session_id=f"said{number}", actor=SYSTEM)
+            jobs.append(runs.say(ref, "What time is it?", actor=SYSTEM))
+            while Job.objects.filter(kind=runs.RUN, state="waiting").count() >= AT_ONCE:
+                inbox.count(actor=SYSTEM)
+                time.sleep(0.05)
+        settle(runs.RUN, 600)
+        children.stop_all(5)
+        return f"{Job.objects.filter(kind=runs.RUN, state='done').count()} done"
+
+    yield f"sends an agent {MANY} messages, {AT_ONCE} at a time", say
+
+
 def work(place: str) -> None:
     """In a worker, does one thing after the other. Tells each, how long it took and what came of it."""
-    for works in (opening, guarding) if "://" in place else (opening,):
+    for works in (opening, running, guarding) if "://" in place else (opening, running):
         for what, act in works(place):
             began = time.monotonic()
             result = act()

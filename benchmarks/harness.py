@@ -363,14 +363,14 @@ class Served:
         try:
             self._connection.request(method, path, sent, headers)
             answer = self._connection.getresponse()
-        except http.client.RemoteDisconnected:  # it was idle for too long
+        except (http.client.RemoteDisconnected, BrokenPipeError):  # it was idle for too long
             self._connection.close()
             return self.ask(method, path, body, **headers)
         text = answer.read()
         if not self.headers and (cookies := answer.headers.get_all("Set-Cookie")):  # it was the link that signs in
             self.headers = {"Cookie": "; ".join(each.partition(";")[0] for each in cookies)}
         else:
-            assert answer.status in (200, 201), (path, answer.status, text[:500])
+            assert answer.status in (200, 201, 202), (path, answer.status, text[:500])
         return text
 
     def read(self, path: str, **headers: str) -> bytes:
