@@ -1,6 +1,8 @@
-"""Decides which edits need a second person: by rules over patterns of keys, and over the size of batches.
+"""Decides what needs a second person: by rules over patterns of keys, over the size of batches, and over the tools whose
+calls are answered.
 
-Every edit passes `check` (in writes/append.py). An edit that it refuses becomes a proposal (edits/proposals.py).
+Every edit passes `check` (in writes/append.py). An edit that it refuses becomes a proposal (edits/proposals.py), and so
+does an answer (running/answers.py).
 """
 
 import logging
@@ -29,12 +31,14 @@ _TRUSTED_SECONDS: Final = 1.0  # as long as a role is (roles.py)
 
 
 class ApprovalRule(models.Model):
-    """A rule. `keys` is empty, or `sessions` None, if it is not about that. Its proposals lapse after `days`."""
+    """A rule. `keys` and `tools` are empty, or `sessions` None, if it is not about that. Its proposals lapse after
+    `days`."""
 
     sources = models.CharField(max_length=200, default="*")
     apps = models.CharField(max_length=200, default="*")
     keys = models.CharField(max_length=200, default="")
     sessions = models.IntegerField(null=True)
+    tools = models.CharField(max_length=200, default="", db_default="")
     days = models.IntegerField(default=7)
     made_by = models.CharField(max_length=150)
     made = models.DateTimeField(auto_now_add=True)
@@ -47,6 +51,10 @@ class ApprovalRule(models.Model):
         """Returns whether the rule is about a key, by its full name."""
         return bool(self.keys) and (key == self.keys or fnmatchcase(key, self.keys))
 
+    def asks_for(self, tool: str) -> bool:
+        """Returns whether the rule is about answers to the calls of a tool."""
+        return bool(self.tools) and fnmatchcase(tool, self.tools)
+
 
 known: dict[str, tuple[float, tuple[ApprovalRule, ...]]] = {}  # until when all rules are trusted, and they
 
@@ -55,7 +63,7 @@ def listed() -> tuple[ApprovalRule, ...]:
     """Returns all rules. A change applies at once here, and within a second elsewhere."""
     until, rules = known.get("rules", (0.0, ()))
     if time.monotonic() >= until:
-        rules = tuple(tables.rows_of(ApprovalRule.objects.order_by("keys", "sessions", "pk")))
+        rules = tuple(tables.rows_of(ApprovalRule.objects.order_by("keys", "tools", "sessions", "pk")))
         known["rules"] = (time.monotonic() + _TRUSTED_SECONDS, rules)
     return rules
 
@@ -66,14 +74,23 @@ def held_keys(source: str, app_name: str, keys: Iterable[str]) -> list[str]:
     return [key for key in keys if any(rule.matches(key) for rule in rules)] if rules else []
 
 
+def held_tools(source: str, app_name: str, tools: Iterable[str]) -> list[str]:
+    """Returns those of the tools to whose calls an answer needs a second person, in the given order."""
+    rules = [rule for rule in listed() if rule.is_about(source, app_name)]
+    return [tool for tool in tools if any(rule.asks_for(tool) for rule in rules)]
+
+
 def check(source: str, app_name: str, keys: Collection[str], *, actor: Actor) -> None:
     """Raises Held where an edit of these keys needs a second person. The machine itself needs none."""
     if actor is not SYSTEM and (names := held_keys(source, app_name, keys)):
         raise Held(_("%(keys)s: needs a second person. Nothing was written.") % {"keys": named(names)}, keys=names)
 
 
-def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: int = 0) -> int | None:
-    """Returns the days after which a proposal for an edit of these keys, or a batch of so many sessions, lapses.
+def days_of(
+    apps: Iterable[tuple[str, str]], keys: Collection[str] = (), sessions: int = 0, tools: Collection[str] = ()
+) -> int | None:
+    """Returns the days after which a proposal for an edit of these keys, a batch of so many sessions, or an answer to calls
+    of these tools lapses.
 
     Returns None if no rule asks for a second person. `apps` are the sources and apps that it touches.
     """
@@ -82,7 +99,11 @@ def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: in
         rule.days
         for rule in listed()
         if any(rule.is_about(*pair) for pair in pairs)
-        and (any(map(rule.matches, keys)) or (rule.sessions is not None and sessions > rule.sessions))
+        and (
+            any(map(rule.matches, keys))
+            or (rule.sessions is not None and sessions > rule.sessions)
+            or any(map(rule.asks_for, tools))
+        )
     ]
     return min(days, default=None)
 
@@ -106,27 +127,31 @@ def named(keys: Sequence[str]) -> str:
 
 
 def make(
-    *, by: Actor, keys: str = "", sessions: int | None = None, days: int = DAYS, apps: str = "*", sources: str = "*"
+    *,
+    by: Actor,
+    keys: str = "",
+    sessions: int | None = None,
+    tools: str = "",
+    days: int = DAYS,
+    apps: str = "*",
+    sources: str = "*",
 ) -> ApprovalRule:
     """Makes a rule: `make(by=actor, keys="user:tier", apps="booking*")`. Raises Invalid, NotAllowed."""
     by.check_runs_everything()
     by.check_may_write()
-    keys = checked_pattern(keys, "keys")
-    if not keys and sessions is None:
-        raise Invalid(_("Enter a key pattern or a number of sessions."), field="keys")
+    keys, tools = checked_pattern(keys, "keys"), checked_pattern(tools, "tools")
+    if not keys and sessions is None and not tools:
+        raise Invalid(_("Enter a key pattern, a number of sessions or the name of a tool."), field="keys")
     if sessions is not None and not 0 <= sessions <= MOST_SESSIONS:
         raise Invalid(_("Enter a number of sessions from 0 to %(most)s.") % {"most": MOST_SESSIONS}, field="sessions")
     if not 1 <= days <= MOST_DAYS:
         raise Invalid(_("Enter a number of days from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
     sources, apps = checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
     with transaction.atomic():
-        record("approval-rule-made", by.name, source=sources, app_name=apps, keys=keys, sessions=sessions, days=days)
-        rule = ApprovalRule.objects.create(
-            sources=sources, apps=apps, keys=keys, sessions=sessions, days=days, made_by=by.name
-        )
-    log.info(
-        "%s created the approval rule %s (apps %s): keys %s, sessions %s", by.name, rule.pk, rule.apps, keys, sessions
-    )
+        about = {"keys": keys, "sessions": sessions, "tools": tools, "days": days}
+        record("approval-rule-made", by.name, source=sources, app_name=apps, **about)
+        rule = ApprovalRule.objects.create(sources=sources, apps=apps, **about, made_by=by.name)
+    log.info("%s created the approval rule %s (apps %s): %s", by.name, rule.pk, rule.apps, about)
     return rule
 
 
@@ -145,9 +170,10 @@ def delete(number: int, *, by: Actor) -> ApprovalRule:
             app_name=rule.apps,
             keys=rule.keys,
             sessions=rule.sessions,
+            tools=rule.tools,
         )
         rule.delete()
-    log.info("%s deleted the approval rule %s: keys %s, sessions %s", by.name, number, rule.keys, rule.sessions)
+    log.info("%s deleted the approval rule %s", by.name, number)
     return rule
 
 

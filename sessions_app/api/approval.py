@@ -24,7 +24,7 @@ ONE: Final = "/apps/{plain:app_name}/proposals/{uuid:proposal_id}"
 
 
 class ProposalView(Schema):
-    """An edit that waits for a second person, and its outcome."""
+    """An edit, or an answer to an agent, that waits for a second person, and its outcome."""
 
     id: str
     source: str
@@ -32,7 +32,7 @@ class ProposalView(Schema):
     user_id: str
     session_id: str
     event_id: str = Field(description="the id that its event has, or will have")
-    kind: str = Field(description="edit, event or rewind")
+    kind: str = Field(description="edit, event, rewind or answer")
     actor: str
     reason: str
     changes: list[schemas.Json]

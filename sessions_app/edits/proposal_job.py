@@ -9,6 +9,7 @@ import json
 import logging
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,9 +33,12 @@ log = logging.getLogger("adkweb.approval")
 _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
 
 
-def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> Proposal:
+def apply(
+    proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act: Callable[..., str] | None = None
+) -> Proposal:
     """Applies a proposal: its event is written, with the names of both people. If two people have to apply it, the
-    first is noted, and it waits for the second.
+    first is noted, and it waits for the second. Instead of writing an event, `act` does what it is about, called with its
+    row, the actor and `now`, and returns who applied it.
 
     With `now`, applies it even if that ends a running invocation. Raises NotFound; NotAllowed for its author, for
     actors who may not edit the app, and if the author no longer may; Conflict if a key changed, if it is decided, or if
@@ -47,15 +51,14 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
         _note_first(lease, actor)
         return proposals.get(proposal_id, actor=actor)
     try:
-        written = _write(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
+        second = (act or _write)(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
     except (SourceError, *AWAY):  # the event may be there
         lease.end_surely(Outcome(WAITING, fields={"claimed_until": IN_DOUBT}))
         raise
     except BaseException:
         lease.end(Outcome(WAITING))
         raise
-    second = edit_of(written).get("approved_by")
-    _end(lease, APPLIED, second if isinstance(second, str) else actor.name)
+    _end(lease, APPLIED, second)
     return proposals.get(proposal_id, actor=actor)
 
 
@@ -104,7 +107,7 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     actor.check_may_write()
     job = proposals.job_of(proposal_id, actor)
     ref = ref_of(job)
-    actor.check_may("append", ref.source, ref.app_name)
+    actor.check_may(proposals.needs(job), ref.source, ref.app_name)
     if not proposals.may_decide(job, actor):
         raise NotAllowed(_("This needs a second person: its author can't apply it."))
     if job.state == WAITING and job.due is not None and job.due <= time.time():
@@ -113,19 +116,25 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     return job
 
 
-def _write(job: Job, approver: Actor, *, now: bool) -> Event:
-    """Appends the event of a claimed proposal, and returns it as it is stored."""
+def _write(job: Job, approver: Actor, *, now: bool) -> str:
+    """Appends the event of a claimed proposal, and returns who applied it, as it is stored."""
     ref, author = ref_of(job), runner.actor_of(job)
     event = proposals.event_of(job)
     if (before := edit.stored(ref, event)) is not None:
-        return before.data
+        return _second(before.data, approver)
     if not author.may("append", ref.source, ref.app_name):
         raise NotAllowed(_("%(name)s proposed this but can no longer edit this app.") % {"name": job.actor})
     if not now and queue.held(ref, actor=SYSTEM) is not None:
         raise Conflict(_("The agent is running. Applying this now will end the run."), running=True)
     revision = json.loads(job.task)["revision"]
     event = _dated(event, approver, job.created)
-    return edit.append_once(ref, event, author, proposals.expected_of(job), revision, origin="approved").event
+    written = edit.append_once(ref, event, author, proposals.expected_of(job), revision, origin="approved").event
+    return _second(written, approver)
+
+
+def _second(event: Event, approver: Actor) -> str:
+    second = edit_of(event).get("approved_by")
+    return second if isinstance(second, str) else approver.name
 
 
 def _dated(event: Event, approver: Actor, proposed: float) -> Event:
@@ -150,6 +159,8 @@ def _claimed(job: Job) -> Lease:
 def _settled(job: Job) -> Lease:
     """Claims a proposal that was certainly not written. Raises Conflict, SourceError."""
     lease = _claimed(job)
+    if proposals.answer_of(job):
+        return lease
     before = lease.written(lambda ref: edit.stored(ref, proposals.event_of(job)))
     if before is not None:
         _end(lease, APPLIED, str(edit_of(before.data).get("approved_by", "")))

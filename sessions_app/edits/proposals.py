@@ -1,18 +1,20 @@
-"""Proposals: edits that wait for a second person, and their outcomes. A proposal is a job (jobs/) that nothing runs:
+"""Proposals: what waits for a second person, and the outcome. A proposal is a job (jobs/) that nothing runs: another
+editor applies or declines it (proposal_job.py).
 
-another editor applies or declines it (proposal_job.py). `task` has the event as it is to be appended, and what it is
-compared with, as the edit itself would be; absent values are left out: {"event": {…}, "expected": [{"key": "user:tier",
-"value": "gold"}], "revision": null} The id of a proposal is computed from that of its event, so that an edit that is
-sent again is proposed once."""
+The `task` of an edit has the event as it is to be appended, and what it is compared with, as the edit itself would be;
+absent values are left out: {"event": {…}, "expected": [{"key": "user:tier", "value": "gold"}], "revision": null} Its id is
+computed from that of its event, so that an edit that is sent again is proposed once. The `task` of an answer to an agent
+is {"answer": {"event_id": "e7", "parts": […], "tools": […]}}; `parts` are those of the message."""
 
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
@@ -21,10 +23,13 @@ from ..access import approval, roles, tokens
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..access.shown import is_hidden, shown, shown_change, shown_words
+from ..domain.description import AUTH_CALL
 from ..domain.edit_note import EDIT_PREFIX, edit_of, until_of
 from ..domain.errors import Conflict, Error, Held, NotFound, StaleSession
 from ..domain.event import Event, delta_of
-from ..domain.session_ref import SessionRef
+from ..domain.mask_patterns import DOTS
+from ..domain.roles import Permission
+from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import ABSENT, Change, same
 from ..jobs import runner
 from ..jobs.lease import WAITING, may_see, session_of
@@ -44,9 +49,10 @@ _DAY: Final = 86400.0
 class Proposal:
     """An edit that waits for a second person, and its outcome.
 
-    `kind` is edit, event (one that was written by hand) or rewind. `state` is waiting, applied, declined, withdrawn or
-    lapsed; `decided_by` and `why` say who decided so, and their reason. `ref` is None while its source is not among
-    adkweb's. `hidden` has the keys with values that the reader may not see."""
+    `kind` is edit, event (one that was written by hand), rewind or answer, whose `changes` are the answers by tool.
+    `state` is waiting, applied, declined, withdrawn or lapsed; `decided_by` and `why` say who decided so, and their
+    reason. `ref` is None while its source is not among adkweb's. `hidden` has the keys with values that the reader may
+    not see."""
 
     id: uuid.UUID
     kind: str
@@ -124,6 +130,29 @@ def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: f
     return Held(message % {"keys": approval.named(names)}, proposal=str(job.pk), keys=names)
 
 
+def keep_answer(ref: SessionRef, answer: Mapping[str, Any], held: Sequence[str], *, actor: Actor) -> Held:
+    """Stores an answer as a proposal, and returns the error to raise, as `keep` does. `answer` is what its `task` has;
+    `held` are the tools that need a second person. Raises Conflict if an answer to the same event is proposed already."""
+    now, where = time.time(), registry.identity(ref.source)
+    lane = f"answer {where} {digest_of(*ref[1:], answer['event_id'])}"
+    days = approval.days_of([ref[:2]], tools=held) or approval.DAYS
+    names = dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
+    try:
+        with transaction.atomic():
+            job = Job.objects.make(
+                KIND, where, {"answer": answer}, lane=lane, due=now + days * _DAY, **names, **runner.fields_of(actor)
+            )
+            record("proposed", actor.name, ref=ref, proposal=str(job.pk), tools=held)
+    except IntegrityError as error:
+        by = rows().filter(lane=lane, state=WAITING).values_list("actor", flat=True).first() or ""
+        raise Conflict(
+            _("%(name)s has proposed an answer to this already. It is under Proposals.") % {"name": by}
+        ) from error
+    broadcast.tell("queued", ref)
+    message = _("%(tools)s: an answer needs a second person. Another operator has to apply it.")
+    return Held(message % {"tools": approval.named(held)}, proposal=str(job.pk), tools=held)
+
+
 def rows() -> QuerySet[Job]:
     """Returns the rows of all proposals."""
     return Job.objects.filter(kind=KIND)
@@ -165,22 +194,27 @@ def count(*, actor: Actor) -> int:
 
 
 def may_decide(job: Job, actor: Actor) -> bool:
-    """Returns whether an actor is a second person for a proposal: someone other than its author who may edit the app.
+    """Returns whether an actor is a second person for a proposal: someone else who may do in the app what it does.
 
     A program isn't a person, and the people who created, renewed or hold a token can't decide on its proposals."""
     ref = session_of(job)
-    if ref is None or not actor.account.startswith("person ") or not actor.may("append", ref.source, ref.app_name):
+    if ref is None or not actor.account.startswith("person ") or not actor.may(needs(job), ref.source, ref.app_name):
         return False
     return not is_own(job, actor) and not tokens.knows(job.account, actor.name) and first_of(job) != actor.name
 
 
 def first_of(job: Job) -> str:
     """Returns the name of the first of two people who apply what a program proposes; "" if there was none yet, or they
-    may no longer edit the app."""
+    may no longer do so."""
     first = json.loads(job.result or "{}").get("first", {}) if job.state == WAITING else {}
     ref, person = session_of(job), roles.actor_numbered(first["person"]) if first else None
-    may = ref is not None and person is not None and person.may("append", ref.source, ref.app_name)
+    may = ref is not None and person is not None and person.may(needs(job), ref.source, ref.app_name)
     return str(first["name"]) if may else ""
+
+
+def needs(job: Job) -> Permission:
+    """Returns the permission that both people need."""
+    return "operate" if answer_of(job) else "append"
 
 
 def needs_two(job: Job) -> bool:
@@ -200,6 +234,8 @@ def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
         if (ref := session_of(job)) is None:
             return Obstacles([], _("Its database isn't one of adkweb's sources right now."))
         view = views.session(ref, actor=SYSTEM)
+        if answer_of(job):
+            return Obstacles([])  # running/answers.py knows
         revision = json.loads(job.task)["revision"]
         if revision is not None and revision != view.revision:
             return Obstacles([], _("Someone has written to this session since then."))
@@ -207,6 +243,19 @@ def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
         return Obstacles([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
     except Error as error:  # deleted, or away
         return Obstacles([], errors.shown(error, actor))
+
+
+def answer_of(job: Job) -> dict[str, Any] | None:
+    """Returns the answer that a proposal is to send; None for an edit."""
+    answer: dict[str, Any] | None = json.loads(job.task).get("answer")
+    return answer
+
+
+def answers_of(ref: SessionRef, *, actor: Actor) -> dict[str, Proposal]:
+    """Returns the answers that wait for a second person in a session, by the event that asks."""
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    waiting = rows().filter(where=registry.identity(ref.source), lane__startswith="answer ", state=WAITING, **names)
+    return {each.event_id: each for each in (view_of(job, actor) for job in waiting)}
 
 
 def event_of(job: Job) -> Event:
@@ -222,21 +271,35 @@ def expected_of(job: Job) -> dict[str, Any]:
 
 def view_of(job: Job, actor: Actor) -> Proposal:
     """Returns a row as an actor may see it."""
-    event, expected, result = event_of(job), expected_of(job), json.loads(job.result or "{}")
-    note = edit_of(event)
-    new = {key: ABSENT if key in note["removed"] else value for key, value in delta_of(event).items()}
-    changes = [Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()]
-    invocation = event["actions"].get("rewind_before_invocation_id") or ""
-    is_edit = event["invocation_id"] == EDIT_PREFIX + event["id"]
+    result = json.loads(job.result or "{}")
+    if answer := answer_of(job):
+        kind, event_id, invocation, reason, of = "answer", answer["event_id"], "", "", dict[str, Any]()
+        responses = [part["functionResponse"] for part in answer["parts"]]
+        changes = [
+            # what comes back from a sign-in is as good as a password
+            Change(tool, ABSENT, DOTS if each["name"] == AUTH_CALL else each["response"])
+            for tool, each in zip(answer["tools"], responses, strict=True)
+        ]
+    else:
+        event, expected = event_of(job), expected_of(job)
+        event_id, note = event["id"], edit_of(event)
+        reason, of = note["reason"], _origin_of(note)
+        new = {key: ABSENT if key in note["removed"] else value for key, value in delta_of(event).items()}
+        changes = [
+            Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()
+        ]
+        invocation = event["actions"].get("rewind_before_invocation_id") or ""
+        is_edit = event["invocation_id"] == EDIT_PREFIX + event_id
+        kind = "rewind" if invocation else "edit" if is_edit else "event"
     return Proposal(
         job.pk,
-        "rewind" if invocation else "edit" if is_edit else "event",
+        kind,
         session_of(job),
         job.actor,
-        shown_words(note["reason"], actor, job.app_name),
+        shown_words(reason, actor, job.app_name),
         [shown_change(change, actor, job.app_name) for change in changes],
         [each.key for each in changes if is_hidden(each.key, (each.old, each.new), actor, job.app_name)],
-        _origin_of(note),
+        of,
         invocation,
         job.created,
         job.due or 0.0,
@@ -244,7 +307,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         job.message,
         shown_words(result.get("why", ""), actor, job.app_name),
         job.finished,
-        event["id"],
+        event_id,
         is_own(job, actor),
         job.state == WAITING and may_decide(job, actor),
         first_of(job),

@@ -6,29 +6,34 @@ All calls of one event are answered in one message: the agent would otherwise be
 """
 
 import time
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
+from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words
 from ..domain.answers import fields, read, response
-from ..domain.errors import AgentError, Conflict, Error, Invalid
+from ..domain.errors import AgentError, Conflict, Error, Invalid, NotAllowed
 from ..domain.json_values import dumps
 from ..domain.pending import asked
 from ..domain.session_ref import SessionRef, digest_of
+from ..edits import proposal_job, proposals
 from ..jobs import runner
-from ..jobs.lease import WAITING
+from ..jobs.lease import WAITING, ref_of
 from ..models import Answer, Job
 from ..search.index.tables import names_of
 from ..sources import agents, registry
+from ..sources.errors import shown as shown_error
 from . import runs
 from .questions import Question, asked_by, check_waits
 
+_NAMES_LENGTH: Final = 150  # characters of the names of two people
 _ARRIVAL_SECONDS: Final = 60.0  # within which an answer is stored that arrived at all
 
 
@@ -46,7 +51,8 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
     """Starts the run that answers what an event asks; `given` has the answer to each of its calls that wait, by id.
 
     Raises Invalid for an answer that doesn't fit, with its call as `field`; Conflict if someone else answered, or the agent
-    runs; AgentError if adkweb can't start the agent."""
+    runs; AgentError if adkweb can't start the agent; Held if a rule asks for a second person, who then finds it under
+    Proposals."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
@@ -58,12 +64,45 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         raise Invalid(_("The agent asks %(n)s questions at once. Answer all of them.") % {"n": len(questions)})
     seen = {each.of.call_id: each for each in asked_by(ref, event_id, actor=actor)}
     parts = [_part(each, seen[call], given[call], ref, actor) for call, each in questions.items()]
-    calls = [[event_id, call] for call in questions]
+    tools = [each.of.tool for each in questions.values()]
+    if actor is not SYSTEM and (held := approval.held_tools(ref.source, ref.app_name, tools)):
+        raise proposals.keep_answer(ref, {"event_id": event_id, "parts": parts, "tools": tools}, held, actor=actor)
+    return _send(ref, event_id, parts, tools, actor=actor)
+
+
+def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> proposals.Proposal:
+    """Sends a proposed answer, as a second person. Raises what `proposal_job.apply` does, and AgentError."""
+    return proposal_job.apply(proposal_id, actor=actor, now=now, act=_send_proposed)
+
+
+def _send_proposed(job: Job, approver: Actor, *, now: bool) -> str:
+    ref, author, answer = ref_of(job), runner.actor_of(job), proposals.answer_of(job) or {}
+    if not author.may("operate", ref.source, ref.app_name):
+        raise NotAllowed(_("%(name)s proposed this but can no longer answer agents of this app.") % {"name": job.actor})
+    if why := agents.why_not(ref.source, ref.app_name):
+        raise AgentError(why)
+    both = replace(author, name=f"{job.actor}, {approver.name}"[:_NAMES_LENGTH])
+    _send(ref, answer["event_id"], answer["parts"], answer["tools"], actor=both)
+    return approver.name
+
+
+def obstacle(proposal: proposals.Proposal, *, actor: Actor) -> str:
+    """Returns why a proposed answer can't be sent; "" if it can."""
+    try:
+        if proposal.ref and not asked_by(proposal.ref, proposal.event_id, actor=SYSTEM):
+            return _answered(proposal.ref, proposal.event_id, [])
+    except Error as error:  # deleted, or away
+        return shown_error(error, actor)
+    return ""
+
+
+def _send(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], tools: list[str], *, actor: Actor) -> Job:
+    """Claims the calls that are answered, and starts the run."""
+    calls = [[event_id, part["functionResponse"]["id"]] for part in parts]
     after = runs.newest(ref, actor=actor)
     with transaction.atomic():
         job = runs.make(ref, parts, after, actor=actor, calls=calls)
-        tools = sorted({each.of.tool for each in questions.values()})
-        record("call-answered", actor.name, ref=ref, tools=tools, run=job.pk.hex)
+        record("call-answered", actor.name, ref=ref, tools=sorted(set(tools)), run=job.pk.hex)
         _claim(ref, event_id, parts, job)
     try:
         check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
@@ -71,7 +110,7 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         Answer.objects.filter(run=job.pk).delete()
         runner.cancel(job)
         if isinstance(error, Conflict):
-            raise Conflict(_answered(ref, event_id, questions)) from error
+            raise Conflict(_answered(ref, event_id, [call for _event, call in calls])) from error
         raise  # such as a database that is away: nothing may be sent later, either
     runner.start(job)
     return job

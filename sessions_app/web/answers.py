@@ -21,6 +21,8 @@ from ..domain.errors import AgentError, Conflict, Error, Invalid, NotFound
 from ..domain.json_values import dumps, loads
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING, MOST
 from ..domain.session_ref import SessionRef, digest_of
+from ..edits import proposals
+from ..edits.proposals import Proposal
 from ..http.problems import status_of
 from ..jobs.lease import WAITING
 from ..reads import timeline
@@ -105,11 +107,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What one event asks: its questions, which are answered together. `why` says why that can't be done here."""
+    """What one event asks: its questions, which are answered together. `why` says why that can't be done here. An answer
+    that is `proposed` waits for a second person."""
 
     event_id: str
     questions: list[Question]
     error: str = ""
+    proposed: Proposal | None = None
 
     @property
     def why(self) -> str:
@@ -139,7 +143,11 @@ def _so_far(ref: SessionRef, rows: Sequence[Row], who: Actor) -> dict[str, Any]:
 def _cards(ref: SessionRef, who: Actor) -> list[Card]:
     rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None, limit=MOST).rows]
     by_event, so_far = groupby(rows, lambda row: row.of.event_id), _so_far(ref, rows, who)
-    return [Card(event_id, [Question.about(row, so_far) for row in some]) for event_id, some in by_event]
+    proposed = proposals.answers_of(ref, actor=who) if rows else {}
+    return [
+        Card(event_id, [Question.about(row, so_far) for row in some], proposed=proposed.get(event_id))
+        for event_id, some in by_event
+    ]
 
 
 @require_GET
@@ -174,6 +182,7 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
     last_id = unfinished.id if unfinished else ""
     shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
     keys = [each.of.key for card in shown for each in card.questions]
+    keys += [str(card.proposed.id) for card in shown if card.proposed]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],

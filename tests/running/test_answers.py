@@ -17,10 +17,11 @@ import pytest
 from django.db import connection, connections
 
 from sessions_app import broadcast
-from sessions_app.access import roles
+from sessions_app.access import approval, roles
 from sessions_app.access.actor import SYSTEM, Actor
-from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound, SourceError
+from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef, digest_of
+from sessions_app.edits import proposal_job, proposals
 from sessions_app.edits.rewind import rewind
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, AuditRow, Job
@@ -156,6 +157,52 @@ def test_all_questions_of_an_event_are_answered_together(source: str) -> None:
     ref, event, _call = asking(source)
     with pytest.raises(Invalid, match="Answer all of them"):
         answers.answer(ref, event, {}, actor=SYSTEM)
+
+
+@pytest.mark.guarantee("Agents", "Where a rule names its tool, a call is answered by two people, or not at all.")
+def test_an_answer_to_a_tool_of_a_rule_waits_for_a_second_person(source: str) -> None:
+    ref, event, call = asking(source)
+    approval.make(by=SYSTEM, tools="pa*", apps="helper")
+    ria, ben, eve = (
+        roles.actor_of(somebody(*each)) for each in (("ria", "operator"), ("ben", "operator"), ("eve", "viewer"))
+    )
+    with pytest.raises(Held, match="pay: an answer needs a second person") as held:
+        answers.answer(ref, event, {call: YES}, actor=ria)
+    number = held.value.detail["proposal"]
+    with pytest.raises(Conflict, match="ria has proposed an answer to this already"):
+        answers.answer(ref, event, {call: YES}, actor=ben)
+    for nobody in (ria, eve):
+        with pytest.raises(NotAllowed):
+            answers.apply(number, actor=nobody)
+    proposed = proposals.answers_of(ref, actor=ben)[event]
+    assert [(each.key, each.new) for each in proposed.changes] == [("pay", {"confirmed": True})]
+    assert not Answer.objects.exists()
+    assert answers.apply(number, actor=ben).decided_by == "ben"
+    assert ended(runs.last(ref)).state == "done"
+    assert paid(ref) == 1
+    assert runs.sender(rows(ref)[-1]) == "ria, ben"
+    with pytest.raises(Conflict, match="already been decided"):
+        answers.apply(number, actor=ben)
+
+
+@pytest.mark.parametrize("how", ["declined", "rewound", "demoted"])
+def test_a_proposed_answer_that_cannot_be_sent_any_more_is_not(source: str, how: str) -> None:
+    ref, event, call = asking(source)
+    approval.make(by=SYSTEM, tools="pay")
+    ria, ben = (roles.actor_of(somebody(name, "operator")) for name in ("ria", "ben"))
+    with pytest.raises(Held) as held:
+        answers.answer(ref, event, {call: YES}, actor=ria)
+    number = held.value.detail["proposal"]
+    if how == "declined":
+        proposal_job.decline(number, actor=ben)
+    elif how == "rewound":
+        rewind(ref, rows(ref)[0].data["invocation_id"], actor=SYSTEM, reason="again")
+        assert "doesn't wait for an answer" in answers.obstacle(proposals.get(number, actor=ben), actor=ben)
+    else:
+        somebody("ria", "viewer")
+    with pytest.raises((Conflict, NotAllowed)):
+        answers.apply(number, actor=ben)
+    assert not Answer.objects.exists()
 
 
 def test_who_may_not_answer_does_not(source: str, settings: Any) -> None:

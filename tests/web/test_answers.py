@@ -10,6 +10,7 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
+from sessions_app.access import approval
 from sessions_app.checks import mask_rules
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
@@ -102,6 +103,26 @@ def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
     assert not card.all("button")
     assert "--read-only" in card.text
     assert not maria.open("session", **asks._asdict()).all("form", class_="composer")
+
+
+def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_applies_it(
+    ref: SessionRef, maria: Browser, guest: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "start", lambda job: True)
+    approval.make(by=ALICE, tools="refund*")
+    asks = asks_alone(ref)
+    (card,) = cards(maria, asks)
+    yes, given = card.all("button")[0], {"event": card.one("input", name="event")["value"]}
+    assert "/proposals/" in maria.send("answer", given | {yes["name"]: "yes"}, **asks._asdict())["Location"]
+    (row,) = maria.open("proposals").all("tr", id=f"proposal-{Job.objects.get(kind='proposal').pk}")
+    assert "refund" in row.text
+    (card,) = cards(maria, asks)
+    assert not card.all("button")
+    assert card.links()["Open the proposal"] == f"/proposals/#{row['id']}"
+    guest.force_login(somebody("ben", "operator"))
+    guest.send("proposal", {"action": "apply"}, proposal_id=row["id"].removeprefix("proposal-"))
+    assert "Answered. The agent continues." in guest.open("proposals").text
+    assert Job.objects.get(kind="run").actor == "maria, ben"
 
 
 def test_masked_arguments_stay_masked(ref: SessionRef, maria: Browser) -> None:

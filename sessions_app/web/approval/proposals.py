@@ -1,4 +1,4 @@
-"""Proposals: lists the edits that wait for a second person, applies, declines and cancels them."""
+"""Proposals: lists the edits and answers that wait for a second person, applies, declines and cancels them."""
 
 from typing import Any
 from uuid import UUID
@@ -20,6 +20,7 @@ from ...edits import proposals as proposal
 from ...edits.proposals import Obstacles, Proposal
 from ...http.problems import status_of
 from ...jobs.lease import WAITING
+from ...running import answers
 from ...sources import errors
 from ..forms import Form, Text
 from ..html.render import page
@@ -58,11 +59,13 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
 def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
     match action:
         case "apply" | "now":
-            if proposal_job.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
+            is_answer = proposal.get(proposal_id, actor=who).kind == "answer"
+            apply = answers.apply if is_answer else proposal_job.apply
+            if apply(proposal_id, actor=who, now=action == "now").state == WAITING:
                 return _(
                     "This program's token has no named holder, so a second person must apply the proposal as well."
                 )
-            return _("Applied. The event records both names.")
+            return _("Answered. The agent continues.") if is_answer else _("Applied. The event records both names.")
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)
             return _("Proposal declined. Nothing was written.")
@@ -81,12 +84,16 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
 
 
 def _obstacles(each: Proposal, who: Actor) -> Obstacles | None:
-    return proposal.obstacles(each, actor=who) if each.state == WAITING else None
+    if each.state != WAITING:
+        return None
+    if each.kind == "answer":
+        return Obstacles([], answers.obstacle(each, actor=who))
+    return proposal.obstacles(each, actor=who)
 
 
 def _again(each: Proposal) -> str:
-    """Returns the URL at which the edit of a proposal can be made again; "" while its source is away."""
-    if each.ref is None:
+    """Returns the URL at which the edit of a proposal can be made again; "" while its source is away, and for an answer."""
+    if each.ref is None or each.kind == "answer":
         return ""
     if each.kind == "rewind":
         return f"{reverse('rewind', kwargs=each.ref._asdict())}?{urlencode({'before': each.invocation})}"

@@ -1,4 +1,4 @@
-"""The page of approval rules: which edits need a second person."""
+"""The page of approval rules: which edits and answers need a second person."""
 
 from typing import Final
 
@@ -38,6 +38,11 @@ class RuleForm(Form):
         label=gettext_lazy("Batches larger than (sessions)"),
         help_text=gettext_lazy("Large batches of edits or deletions. Leave empty to ignore batch size."),
         attrs={"class": "mono"},
+    )
+    tools = Text(
+        label=gettext_lazy("Answers to calls of the tools"),
+        help_text=gettext_lazy("A tool's name, or a pattern like refund_*."),
+        attrs=_PATTERN | {"placeholder": "refund_*"},
     )
     apps = Text(label=gettext_lazy("Apps"), attrs=_PATTERN | {"placeholder": "*"})
     sources = Text(label=gettext_lazy("Sources"), attrs=_PATTERN | {"placeholder": "*"})

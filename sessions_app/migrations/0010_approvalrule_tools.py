@@ -1,0 +1,9 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("sessions_app", "0006_answer")]
+
+    operations = [
+        migrations.AddField("approvalrule", "tools", models.CharField(db_default="", default="", max_length=200)),
+    ]
