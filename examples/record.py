@@ -12,9 +12,11 @@ import subprocess
 import sys
 import uuid
 import warnings
+import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +64,10 @@ class Rewind:
 
 @dataclass(frozen=True)
 class Visit:
-    """One sitting of a user at a session; the first one creates it."""
+    """One sitting of a user at a session; the first one creates it.
+
+    One `apart` shares neither ids nor waits with the others, so that adding it to a recording changes none of theirs.
+    """
 
     at: str
     app: str
@@ -70,6 +75,7 @@ class Visit:
     session: str
     steps: list[str | Say | Answer | Rewind] = field(default_factory=list)
     state: dict[str, Any] | None = None
+    apart: bool = False
 
 
 class Clock:
@@ -78,7 +84,7 @@ class Clock:
     def __init__(self) -> None:
         """Start at the epoch."""
         self._now = 0.0
-        self._random = random.Random(SEED)
+        self.random = random.Random(SEED)  # how long what happens takes
 
     def __call__(self) -> float:
         """Read the clock."""
@@ -90,7 +96,7 @@ class Clock:
 
     def wait(self, least: float, most: float) -> float:
         """Let between `least` and `most` seconds pass."""
-        self._now = round(self._now + self._random.uniform(least, most), 3)
+        self._now = round(self._now + self.random.uniform(least, most), 3)
         return self._now
 
 
@@ -156,6 +162,11 @@ def forget_places(files: Path) -> None:
         note.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
 
 
+def new_id(source: random.Random) -> str:
+    """Return the next id."""
+    return str(uuid.UUID(int=source.getrandbits(128), version=4))
+
+
 class Recorder:
     """Plays visits through the Runner."""
 
@@ -175,10 +186,11 @@ class Recorder:
 
     async def record(self, visits: list[Visit]) -> None:
         """Play the visits in order of time, the same way in every recording."""
-        ids = random.Random(SEED)
+        shared = random.Random(SEED), self._clock.random
         platform_time.set_time_provider(self._clock)
-        platform_uuid.set_id_provider(lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)))
         for visit in sorted(visits, key=lambda visit: visit.at):
+            ids, self._clock.random = (random.Random(visit.session),) * 2 if visit.apart else shared
+            platform_uuid.set_id_provider(partial(new_id, ids))
             self._clock.set(visit.at)
             if not await self._events(visit):
                 await self._create(visit)
@@ -369,6 +381,59 @@ def visits() -> list[Visit]:
                 "Show me my boarding pass",
             ],
             state={"__session_metadata__": {"displayName": "December trip"}},
+        ),
+        *waiting(),
+    ]  # fmt: skip
+
+
+def waiting() -> list[Visit]:
+    """Return what waits for a person: each kind of question, beside the approval that `team-offsite` waits for."""
+
+    def booked(flight: str, start: str, end: str, date: str, price: float) -> dict[str, Any]:
+        booking = {"flight": flight, "from": start, "to": end, "date": date, "price": price}
+        booking |= {"reference": f"{zlib.crc32(flight.encode()) % 16**6:06X}", "seat": "window", "status": "confirmed"}
+        return {"booking": booking, "booking_step": "confirm", "channel": "web"}
+
+    return [
+        Visit(
+            "2026-11-18T15:20", "booking", "sofia@example.com", "family-visit",
+            ["Cancel my booking", "Wait! First, note that I always want a window seat"],
+            state=booked("IB3107", "MAD", "LIS", "2026-12-19", 74.9),
+            apart=True,
+        ),
+        Visit(
+            "2026-11-18T19:05", "claims", "mateo@example.com", "late-flight",
+            ["My flight TP761 was five hours late, and there were two of us. What do we get?"],
+            state={"user:name": "Mateo"},
+            apart=True,
+        ),
+        Visit(
+            "2026-11-19T20:48", "booking", "noah@example.com", "porto-in-march",
+            ["I can't travel. Cancel my booking, please"],
+            state=booked("LH1181", "OPO", "ICN", "2027-03-09", 497.0),
+            apart=True,
+        ),
+        Visit(
+            "2026-11-20T06:52", "booking", "유나", "conference",
+            ["The conference was called off, so please cancel the flight"],
+            state=booked("KE1001", "PUS", "CJU", "2026-12-03", 38.0),
+            apart=True,
+        ),
+        Visit(
+            "2026-11-20T08:31", "booking", "lena@example.com", "sister-visit",
+            ["Put the flight in my calendar"],
+            state=booked("D82771", "OSL", "LIS", "2026-12-21", 96.4),
+            apart=True,
+        ),
+        Visit(
+            "2026-11-20T08:47", "support", "hana@example.com", "name-on-ticket",
+            ["There is a typo in my name on the ticket"],
+            apart=True,
+        ),
+        Visit(
+            "2026-11-20T08:58", "support", "mateo@example.com", "cancelled-by-airline",
+            ["You cancelled our flight! I want a refund of 148.00 EUR for booking 5D21A0"],
+            apart=True,
         ),
     ]  # fmt: skip
 

@@ -44,7 +44,7 @@ def artifacts() -> Path:
 
 
 def agents() -> Path:
-    """Returns the folder of the agents that made the demo. They are shown, and never run."""
+    """Returns the folder of the agents that made the demo. They answer from a script, without a key."""
     return Path(settings.DEMO).with_name("agents")
 
 

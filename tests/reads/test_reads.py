@@ -261,7 +261,7 @@ def test_the_demo_is_counted_right(demo: str) -> None:
         assert found == row
         stored = query(demo, "SELECT state FROM app_states WHERE app_name = %s", [name])
         assert state == (json.loads(stored[0][0]) if stored else {})
-    assert set(apps) == {"booking", "support"}
+    assert set(apps) == {"booking", "claims", "support"}
     for row in lists.sessions(demo, "booking", actor=SYSTEM).rows:
         events = query(
             demo,

@@ -78,13 +78,13 @@ def test_a_store_leaves_and_enters_another(tmp_path: Path, store: Path) -> None:
     untouched = store.read_bytes()
     code, told, errors = run(tmp_path, "import", "demo.jsonl", "--into", store, "--preview")
     assert (code, errors, store.read_bytes() == untouched) == (0, "", True)
-    assert "11 │ new sessions would be imported" in told.decode()
+    assert "18 │ new sessions would be imported" in told.decode()
     code, told, errors = run(tmp_path, "import", "demo.jsonl", "--into", store)
     assert (code, errors) == (0, "")
-    assert "11 │ new sessions imported" in told.decode()
+    assert "18 │ new sessions imported" in told.decode()
     assert run(tmp_path, "export", store) == (0, file, "")
     code, told, errors = run(tmp_path, "import", "demo.jsonl", "demo.jsonl", "--into", store)
-    assert (code, errors, told.decode().count("11 │ sessions already exist")) == (0, "", 2)
+    assert (code, errors, told.decode().count("18 │ sessions already exist")) == (0, "", 2)
     _code, part, _errors = run(tmp_path, "export", store, "--app", "support")
     assert 0 < part.count(b'"type":"session"') < 10
 

@@ -41,7 +41,7 @@ def rows(page: Element) -> list[list[str]]:
 
 def test_home_lists_apps_with_their_users_and_sessions(demo: str, maria: Browser) -> None:
     page = maria.open("home")
-    assert rows(section(page, demo)) == [["booking", "3", "7"], ["support", "3", "4"]]
+    assert rows(section(page, demo)) == [["booking", "7", "11"], ["claims", "1", "1"], ["support", "5", "6"]]
     assert page.links()["booking"] == f"/a/{demo}/booking/"
     assert page.one(id="running").text.startswith("No agent is running. Last turn:")
     assert page.one(id="running").one("a")["href"] == page.one(id="feed").all("a")[0]["href"].partition("#")[0]
@@ -136,7 +136,7 @@ def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(
     (tmp_path / "demo.db").rename(tmp_path / "moved.db")
     assert "the file no longer exists" in section(maria.open("home"), demo).one(role="alert").text
     (tmp_path / "moved.db").rename(tmp_path / "demo.db")
-    assert len(rows(section(maria.open("home"), demo))) == 2
+    assert len(rows(section(maria.open("home"), demo))) == 3
 
 
 def test_a_database_that_is_not_adks_is_named_as_such(
@@ -166,7 +166,7 @@ def test_a_database_that_an_agent_makes_shows_up(folder: Path, maria: Browser, m
     (folder / "booking" / ".adk").mkdir(parents=True)
     shutil.copy(DEMO, folder / "booking" / ".adk" / "session.db")
     monkeypatch.setattr(registry, "RESCAN_SECONDS", 0)
-    assert len(rows(section(maria.open("home"), "booking"))) == 2
+    assert len(rows(section(maria.open("home"), "booking"))) == 3
 
 
 def test_read_only_home_offers_no_new_session(demo: str, maria: Browser, read_only: None) -> None:

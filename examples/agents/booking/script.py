@@ -1,6 +1,7 @@
 """What the booking agents say: the lines behind the scripted model."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.adk.models import LlmResponse
@@ -12,6 +13,7 @@ CITIES = {
     "lisbon": "LIS", "seoul": "ICN", "porto": "OPO", "oslo": "OSL", "madrid": "MAD",
     "부산": "PUS", "제주": "CJU", "서울": "ICN", "리스본": "LIS",
 }  # fmt: skip
+SIGNED_IN = "https://booking.example.com/signed-in?state=demo&code=demo"  # see CALENDAR in tools.py
 HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 booking = Script(
@@ -53,16 +55,20 @@ def compare(turn: Turn, found: re.Match[str]) -> LlmResponse:
 @booking.said(r"(flight|항공편).*?(?P<date>\d{4}-\d\d-\d\d)|(?P<day>\d{4}-\d\d-\d\d).*?(flight|항공편)")
 def search(turn: Turn, found: re.Match[str]) -> LlmResponse:
     """Search between the two cities named, in the order they are named."""
+    return _search(turn, found["date"] or found["day"], "a day, so I have all I need to search")
+
+
+def _search(turn: Turn, date: str, when: str) -> LlmResponse:
     words = turn.said.lower()
     named = sorted((city for city in CITIES if city in words), key=words.index)
     if len(named) < 2:
         return say("From which city to which? I know Lisbon, Porto, Madrid, Oslo, Seoul, 부산 and 제주.")
     return call(
         "search_flights",
-        thought=f"They name {named[0].title()} and {named[1].title()} and a day, so I have all I need to search.",
+        thought=f"They name {named[0].title()} and {named[1].title()} and {when}.",
         origin=CITIES[named[0]],
         destination=CITIES[named[1]],
-        date=found["date"] or found["day"],
+        date=date,
     )
 
 
@@ -130,7 +136,13 @@ def here_is_your_pass(turn: Turn, answer: dict[str, Any]) -> LlmResponse:
 @booking.said(r"calendar")
 def calendar(turn: Turn, found: re.Match[str]) -> LlmResponse:
     """Add the flight to the calendar."""
-    return call("add_to_calendar")
+    return reply(
+        types.Part(
+            text="For that, I need you to sign in to your calendar. This is a demo, so nobody answers there: "
+            f"enter `{SIGNED_IN}` as the address that you come back to."
+        ),
+        types.Part(function_call=types.FunctionCall(name="add_to_calendar", args={})),
+    )
 
 
 @booking.answered("add_to_calendar")
@@ -265,6 +277,13 @@ def greet(turn: Turn, found: re.Match[str]) -> LlmResponse:
         "Hello! I find flights, book them and have them paid. Where would you like to go?",
         thought="A greeting and no route yet. I should ask for origin, destination and day.",
     )
+
+
+@booking.said(r"flight|\bfly\b|vuelo|항공편")
+def search_soon(turn: Turn, found: re.Match[str]) -> LlmResponse:
+    """Search two weeks ahead, if no day is named."""
+    day = datetime.now(UTC).date() + timedelta(days=14)
+    return _search(turn, day.isoformat(), "no day, so I look two weeks ahead")
 
 
 # Whatever billing does not know, it gives back to booking, which knows what to suggest.

@@ -19,13 +19,14 @@ FARES: dict[tuple[str, str], list[tuple[str, float]]] = {
 }
 WATCHED_FARES = [431.0, 412.5, 398.0]
 
-# The sign-in address is given here, so ADK has no random one to make up and a recording can be repeated.
+# The sign-in address is given here, so ADK has no random one to make up and a recording can be repeated. There is no client
+# id, or else ADK would ask the token's address, and the demo has no network.
 CALENDAR = AuthConfig(
     auth_scheme=OAuth2(
         flows=OAuthFlows(
             authorizationCode=OAuthFlowAuthorizationCode(
-                authorizationUrl="https://calendar.example.com/authorize",
-                tokenUrl="https://calendar.example.com/token",
+                authorizationUrl="https://login.example.com/authorize",
+                tokenUrl="https://login.example.com/token",
                 scopes={"calendar.write": "add events"},
             )
         )
@@ -33,7 +34,9 @@ CALENDAR = AuthConfig(
     raw_auth_credential=AuthCredential(
         auth_type=AuthCredentialTypes.OAUTH2,
         oauth2=OAuth2Auth(
-            client_id="adkweb-demo", auth_uri="https://calendar.example.com/authorize?client=adkweb-demo"
+            auth_uri="https://login.example.com/authorize?client=adkweb-demo&state=demo",
+            redirect_uri="https://booking.example.com/signed-in",
+            state="demo",
         ),
     ),
     credential_key="calendar",

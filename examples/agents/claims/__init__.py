@@ -1,0 +1,3 @@
+"""The claims demo: a workflow that lets a person decide."""
+
+from . import agent as agent
