@@ -159,13 +159,16 @@ def rebase() -> None:
 
     As they are, they refuse, so that an edit of a person would make the run fail although its tool has acted.
     """
-    from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
     sqlite: Any = SqliteSessionService
-    database: Any = DatabaseSessionService
     sqlite.append_event = _rebasing(sqlite.append_event)
     sqlite._get_db_connection = _locking(sqlite._get_db_connection)
+    try:
+        from google.adk.sessions.database_session_service import DatabaseSessionService
+    except ImportError:  # there is no SQLAlchemy, and so no such service
+        return
+    database: Any = DatabaseSessionService
     database.append_event = _rebasing(database.append_event)
     database.__init__ = _locking_first(database.__init__)
 

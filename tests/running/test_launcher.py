@@ -66,8 +66,12 @@ def live(url: str, headers: dict[str, str]) -> int:
         return refused.response.status_code
 
 
-def test_it_imports_nothing_but_google_adk_and_what_that_brings(agents: Path) -> None:
-    allowed, wanted = set(), ["google-adk[db]"]
+@pytest.mark.parametrize(
+    ("adk", "sessions"),
+    [("google-adk[db]", "sqlite+aiosqlite:///:memory:"), ("google-adk", "sqlite:///{agents}/plain.db")],
+)
+def test_it_imports_nothing_but_google_adk_and_what_that_brings(agents: Path, adk: str, sessions: str) -> None:
+    allowed, wanted = set(), [adk]
     while wanted:
         requirement = Requirement(wanted.pop())
         if requirement not in allowed:
@@ -97,7 +101,7 @@ sys.meta_path.insert(0, Blocker())
 sys.path.insert(0, {str(LAUNCHER.parent)!r})
 runpy.run_path({str(LAUNCHER)!r}, run_name="__main__")
 """
-    order = {"token": "t", "agents": str(agents), "sessions": "sqlite+aiosqlite:///:memory:", "artifacts": None}
+    order = {"token": "t", "agents": str(agents), "sessions": sessions.format(agents=agents), "artifacts": None}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=agents, text=True
     ) as server:
