@@ -86,7 +86,7 @@ $(BIN)/python:
 
 $(VENV)/run.stamp: pyproject.toml | $(BIN)/python
 	@echo "Installing adkweb and what it needs into $(VENV); the first time, that takes a minute …"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . "google-adk>=2.13,<3"  # the agents of the demo run with it
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python

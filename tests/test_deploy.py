@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -202,6 +204,9 @@ def test_a_wheel_is_the_same_byte_for_byte_from_another_folder_at_another_time(t
         wheels.append(build(root))
         time.sleep(2.1)  # a zip keeps times of two seconds
     assert wheels[0] == wheels[1]
+    packed = {name for name in ZipFile(BytesIO(wheels[0])).namelist() if name.startswith("adkweb/agents/")}
+    agents = ROOT / "examples" / "agents"
+    assert packed == {f"adkweb/agents/{file.relative_to(agents)}" for file in agents.rglob("*.py")}
 
 
 @pytest.mark.long
