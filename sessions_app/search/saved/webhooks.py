@@ -24,6 +24,7 @@ from ...access.roles import actor_of
 from ...access.shown import shown_words, shown_words_anywhere
 from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
+from ...http import outgoing
 from ...models import SearchSession
 from ...reads.labels import called
 from ...sources import registry
@@ -106,7 +107,7 @@ class Webhook(models.Model):
 
     def _record(self, act: str) -> None:
         # The rest of an address may be a secret.
-        host = sending.read(self.url).host
+        host = outgoing.read(self.url, sending.HOSTS).host
         name = SavedView.objects.values_list("name", flat=True).get(pk=self.watch.view_id)  # as it is stored
         record(act, self.watch.person.get_username(), view=name, host=host)
 
@@ -215,7 +216,7 @@ def set_up(watch: ViewWatch, url: str, link: str) -> str:
 def _check_address(url: str) -> None:
     """Checks an address before it is kept. A name that does not exist yet is none. Raises Invalid."""
     try:
-        sending.resolve(sending.read(url))
+        outgoing.resolve(outgoing.read(url, sending.HOSTS))
     except OSError as error:
         raise Invalid(
             _("This host can't be found: %(error)s") % {"error": str(error)[: sending.WORDS]}, field="url"

@@ -16,8 +16,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ...domain.errors import AlreadyExists, Invalid, NotFound
 from ...domain.shorten import words
+from ...http import outgoing
 from ...http.reader import zone_of
-from ...search.saved import sending, views, webhooks
+from ...search.saved import views, webhooks
 from ...search.saved.views import SavedView, ViewWatch
 from ...search.saved.webhooks import Webhook
 from ..forms import Check, Form, Text, act
@@ -69,7 +70,7 @@ class WebhookForm(Form):
         attrs={
             "type": "url",
             "class": "mono",
-            "maxlength": sending.LENGTH,
+            "maxlength": outgoing.LENGTH,
             "spellcheck": "false",
             "placeholder": "https://",
         },

@@ -18,6 +18,7 @@ from pytest_django import Settings
 from sessions_app.access.handles import handle_of
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
+from sessions_app.http import outgoing
 from sessions_app.search.index.feed import Feeder
 from sessions_app.search.saved import match_watcher, sending, views, webhooks
 from sessions_app.search.saved.views import SavedView, ViewWatch
@@ -291,13 +292,13 @@ def test_an_address_that_is_not_public_is_refused_however_it_is_written(own: str
 )
 def test_what_is_no_address_of_a_webhook_is_refused(url: str) -> None:
     with pytest.raises(Invalid):
-        sending.read(url)
+        outgoing.read(url, sending.HOSTS)
 
 
 def test_public_addresses_are_allowed() -> None:
     near = ("192.0.1.1", "192.88.98.1", "[2001:200::1]", "[2620:4f:8001::1]", "[3fff:1000::1]")
     for host in ("1.1.1.1", "[2606:4700::1111]", *near):
-        assert sending.resolve(sending.read(f"https://{host}/"))
+        assert outgoing.resolve(outgoing.read(f"https://{host}/", sending.HOSTS))
 
 
 def answering(*given: str) -> Callable[..., Any]:
