@@ -195,6 +195,8 @@ MAX_BODY = env.int("ADKWEB_MAX_BODY", default=16 * 1024 * 1024)
 HTTPS = env.bool("ADKWEB_HTTPS", default=False)
 # Hosts that webhooks may be sent to although they are not public, or without https.
 WEBHOOK_HOSTS = env.list("ADKWEB_WEBHOOK_HOSTS", default=[])
+# Hosts where a server may run agents although they are not public, or without https.
+AGENT_HOSTS = env.list("ADKWEB_AGENT_HOSTS", default=[])
 AUDIT_SYSLOG = syslog(env.str("ADKWEB_AUDIT_SYSLOG", default=""))
 AUDIT_WEBHOOK = env.str("ADKWEB_AUDIT_WEBHOOK", default="")
 AUDIT_WEBHOOK_SECRET = env.str("ADKWEB_AUDIT_WEBHOOK_SECRET", default="")

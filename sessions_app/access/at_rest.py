@@ -1,9 +1,11 @@
-"""Encrypts the secrets of second factors, which allauth keeps in adkweb's own database. This is its MFA_ADAPTER.
+"""Encrypts secrets that adkweb's own database keeps: those of second factors, and of servers of agents. The Adapter is
+allauth's MFA_ADAPTER.
 
-Someone who reads the table, or a backup of it, can't make a code from it. The key is derived from SECRET_KEY.
+Someone who reads the table, or a backup of it, can't use them. The keys are derived from SECRET_KEY, one for each purpose.
 """
 
 import base64
+from typing import Final
 
 from allauth.mfa.adapter import DefaultMFAAdapter
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -13,6 +15,8 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Invalid
+
+_SECOND_FACTOR: Final = "adkweb.second_factor"
 
 
 class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
@@ -24,21 +28,34 @@ class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
 
     def encrypt(self, text: str) -> str:
         """Returns a text as it is stored."""
-        return _cipher().encrypt(text.encode()).decode()
+        return encrypted(text, _SECOND_FACTOR)
 
     def decrypt(self, encrypted_text: str) -> str:
         """Returns a text that was stored. Raises Invalid if the key was changed."""
         try:
-            return _cipher().decrypt(encrypted_text.encode()).decode()
-        except InvalidToken as error:
+            return decrypted(encrypted_text, _SECOND_FACTOR)
+        except ValueError as error:
             raise Invalid(
                 _("The second factor can't be read because the secret key was changed. An admin can reset it."),
                 field="code",
             ) from error
 
 
-def _cipher() -> MultiFernet:
+def encrypted(text: str, purpose: str) -> str:
+    """Returns a text as it is stored."""
+    return _cipher(purpose).encrypt(text.encode()).decode()
+
+
+def decrypted(text: str, purpose: str) -> str:
+    """Returns a text that was stored. Raises ValueError if the key was changed."""
+    try:
+        return _cipher(purpose).decrypt(text.encode()).decode()
+    except InvalidToken as error:
+        raise ValueError from error
+
+
+def _cipher(purpose: str) -> MultiFernet:
     """Returns the cipher that encrypts with the current key, and also decrypts with earlier ones."""
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-    digests = (salted_hmac("adkweb.second_factor", "at rest", secret=key, algorithm="sha256").digest() for key in keys)
+    digests = (salted_hmac(purpose, "at rest", secret=key, algorithm="sha256").digest() for key in keys)
     return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])

@@ -83,6 +83,11 @@ def read(url: str, setting: str) -> Endpoint:
     return endpoint
 
 
+def host_of(url: str) -> str:
+    """Returns the host of a URL that was read before, with its port unless that is the usual one."""
+    return urlsplit(url).netloc
+
+
 def resolve(endpoint: Endpoint) -> IP:
     """Returns the address to connect to. Raises Invalid if one of the name's addresses is not public, and OSError."""
     try:

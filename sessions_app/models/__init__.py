@@ -46,9 +46,10 @@ from .search import (
     SessionTitle,
     Waiting,
 )
-from .sources import KnownSource
+from .sources import AgentAddress, KnownSource
 
 __all__ = [
+    "AgentAddress",
     "Answer",
     "App",
     "AuditReceiver",

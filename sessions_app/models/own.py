@@ -126,6 +126,9 @@ class Job(models.Model):
                 name="jobs_untold",
             ),
             models.Index(fields=["due"], condition=models.Q(state="waiting", due__isnull=False), name="jobs_due"),
+            models.Index(
+                fields=["where", "app_name", "finished"], condition=models.Q(kind="run"), name="jobs_runs_of_app"
+            ),
         ]
 
     @property

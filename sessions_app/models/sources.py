@@ -1,4 +1,4 @@
-"""What adkweb knows about each source that it ever opened."""
+"""What adkweb knows about each source that it ever opened, and where a server runs its agents."""
 
 import uuid
 from typing import ClassVar
@@ -28,3 +28,24 @@ class KnownSource(models.Model):
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["file"], name="known_file")]
+
+
+class AgentAddress(models.Model):
+    """Where a server runs the agent of an app: an `adk api_server` or `adk web` that someone else started.
+
+    `where` is registry.identity. `header` is the name of the header with which adkweb signs in there, and `value` what it
+    says, encrypted by access/at_rest.py; both are empty without one.
+    """
+
+    where = models.TextField()
+    app_name = models.CharField(max_length=128)
+    url = models.TextField()
+    header = models.CharField(max_length=100, default="")
+    value = models.TextField(default="")
+    changed = models.FloatField()
+    changed_by = models.CharField(max_length=150)
+
+    objects: "ClassVar[models.Manager[AgentAddress]]" = models.Manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["where", "app_name"], name="one_agent_address")]

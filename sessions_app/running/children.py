@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
@@ -35,7 +35,7 @@ LEAVING_SECONDS: Final = 4.0  # that it may take to leave; it wants three at mos
 LINES: Final = 200  # of a child's output that are kept
 LINE: Final = 2_000  # characters of a line that are kept
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
-_OLDEST: Final = (2, 13)  # google-adk
+OLDEST: Final = (2, 13)  # google-adk
 _VERSIONS: Final = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version
@@ -49,15 +49,19 @@ print(json.dumps([installed(name) for name in sys.argv[1:]]))
 
 
 class Child:
-    """A server that runs the agents of a folder; started when it is made. Raises AgentError if it doesn't start."""
+    """A server that runs the agents of a folder; started when it is made. Raises AgentError if it doesn't start.
 
-    def __init__(self, folder: Path, sessions: str | None, artifacts: str | None) -> None:
+    `lines` gets the last lines of its output."""
+
+    is_remote = False
+
+    def __init__(self, folder: Path, sessions: str | None, artifacts: str | None, lines: deque[str]) -> None:
         python = interpreter(folder)
         check(python, sessions)
         token = secrets.token_urlsafe(32)
-        self.headers = {"Authorization": f"Bearer {token}"}
+        self.headers: Mapping[str, str] = {"Authorization": f"Bearer {token}"}
         self.since = timezone.now()
-        self._lines: deque[str] = deque(maxlen=LINES)
+        self._lines = lines
         self._users = 0
         self._lock = threading.Lock()
         self._idle: threading.Timer | None = None
@@ -83,17 +87,13 @@ class Child:
             self._port = self._started(
                 {"token": token, "agents": str(folder), "sessions": sessions, "artifacts": artifacts}
             )
+            self.url = f"http://127.0.0.1:{self._port}"
         except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException) as error:
             self.stop(0)
             reader.join(1)
             raise _not_started(folder, self.log[-5:]) from error
         finally:
             late.cancel()
-
-    @property
-    def url(self) -> str:
-        """Returns the address of its server, on this machine."""
-        return f"http://127.0.0.1:{self._port}"
 
     @property
     def log(self) -> list[str]:
@@ -104,6 +104,12 @@ class Child:
     def is_running(self) -> bool:
         """Returns whether its process is there."""
         return self._process.poll() is None
+
+    def connect(self, seconds: float) -> http.client.HTTPConnection:
+        """Returns an open connection to its server. Raises OSError."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds)
+        connection.connect()
+        return connection
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -190,6 +196,7 @@ class _Slot:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.lines: deque[str] = deque(maxlen=LINES)  # which stay when the child has ended
         self.child: Child | None = None
 
 
@@ -210,9 +217,20 @@ def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
             if slot.child:
                 slot.child.stop()
             slot.child = None
-            slot.child = Child(folder, sessions, artifacts)
+            slot.lines.clear()
+            slot.child = Child(folder, sessions, artifacts, slot.lines)
         slot.child.used()
         return slot.child
+
+
+def known(folder: Path, sessions: str | None) -> tuple[Child | None, list[str]]:
+    """Returns the child of a folder and store if it is running, and the last lines of what it, or the one before, printed.
+    Anything may be in them."""
+    with _lock:
+        slot = _slots.get((folder.resolve(), sessions))
+    if slot is None:
+        return None, []
+    return slot.child if slot.child and slot.child.is_running else None, list(slot.lines)
 
 
 def stop_all(seconds: float) -> None:
@@ -259,7 +277,7 @@ def check(python: str, sessions: str | None) -> None:
             % {"python": python}
         ) from error
     needed = []
-    if tuple(map(int, re.findall(r"\d+", adk)[:2])) < _OLDEST:
+    if tuple(map(int, re.findall(r"\d+", adk)[:2])) < OLDEST:
         needed.append("google-adk>=2.13")
     if "" in versions:
         needed = ["google-adk[db]>=2.13", *drivers[1:]]

@@ -1,11 +1,13 @@
-"""Talks to an ADK server: sends a message and yields the events of the agent's answer, until someone closes the stream."""
+"""Talks to an ADK server: reads from it, and sends a message and yields the events of the agent's answer, until someone
+closes the stream."""
 
+import http
 import http.client
 import json
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from typing import Any, Final
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
@@ -13,8 +15,52 @@ from django.utils.translation import gettext as _
 from ..domain.errors import AgentError
 
 _CONNECT_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 15.0  # that a read may take
 _LONGEST: Final = 64 * 1024 * 1024  # bytes of an event
 _WORDS: Final = 1_000  # characters of an error that are shown
+
+
+class Server(Protocol):
+    """What runs an agent: a child of adkweb, or a server at an address (`is_remote`)."""
+
+    url: str
+    headers: Mapping[str, str]
+    is_remote: bool
+
+    @property
+    def is_running(self) -> bool:
+        """Returns whether it is there, as far as adkweb knows."""
+
+    @property
+    def log(self) -> list[str]:
+        """Returns the last lines of its output, as far as adkweb sees it."""
+
+    def connect(self, seconds: float) -> http.client.HTTPConnection:
+        """Returns an open connection. Raises OSError, and AgentError if adkweb may not connect there."""
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keeps it from being stopped as idle."""
+
+
+def get(server: Server, path: str) -> Any:
+    """Returns what an ADK server answers. Raises AgentError, with the `status` of an answer that isn't 200."""
+    try:
+        connection = server.connect(_CONNECT_SECONDS)
+        try:
+            if connection.sock:
+                connection.sock.settimeout(_READ_SECONDS)
+            connection.request("GET", urlsplit(server.url).path.rstrip("/") + path, headers=dict(server.headers))
+            answer = connection.getresponse()
+            body = answer.read(_LONGEST + 1)
+        finally:
+            connection.close()
+        if answer.status != http.HTTPStatus.OK:
+            raise AgentError(_refusal(answer.status, body), status=answer.status)
+        return json.loads(body)
+    except (OSError, http.client.HTTPException) as error:
+        raise AgentError(_("The agent's server can't be reached: %(why)s") % {"why": str(error)[:_WORDS]}) from error
+    except (ValueError, RecursionError) as error:
+        raise AgentError(_("This isn't the answer of an ADK server.")) from error
 
 
 class Stream:
@@ -23,41 +69,41 @@ class Stream:
     `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it, or
     not any longer."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
-        parts = urlsplit(url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname or "", parts.port, timeout=_CONNECT_SECONDS)
-        self._path = parts.path.rstrip("/") + "/run_sse"
-        self._headers = {**headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
+    def __init__(self, server: Server, body: Mapping[str, Any]) -> None:
+        self._server = server
+        self._path = urlsplit(server.url).path.rstrip("/") + "/run_sse"
+        self._headers = {**server.headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
         self._body = json.dumps(body).encode()
         self._socket: socket.socket | None = None
         self.begun = self.refused = self.closed = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Sends the message, and yields each event. Raises AgentError with what went wrong there; after `close`, ends."""
+        connection = None
         try:
-            self._connection.connect()
-            self._socket = self._connection.sock  # which the connection forgets if the server won't keep it open
+            connection = self._server.connect(_CONNECT_SECONDS)
+            self._socket = connection.sock  # which the connection forgets if the server won't keep it open
             self._socket.settimeout(None)  # an agent may think for as long as it likes
             if self.closed:
                 return
             self.begun = True
-            self._connection.request("POST", self._path, self._body, self._headers)
-            answer = self._connection.getresponse()
-            self.refused = answer.status != 200
-            if self.refused:
+            connection.request("POST", self._path, self._body, self._headers)
+            answer = connection.getresponse()
+            if answer.status != http.HTTPStatus.OK:
                 raise AgentError(_refusal(answer.status, answer.read(_LONGEST)), status=answer.status)
             while line := answer.readline(_LONGEST):
                 if line.startswith(b"data:") and (event := _event(line[5:])) is not None:
                     yield event
-        except AgentError:  # its last word: what it hasn't stored by now won't be
-            self.refused = True
+        except AgentError as error:  # its last word: what it hasn't stored by now won't be
+            # A proxy that gives up says nothing about the server behind it.
+            self.refused = not (self._server.is_remote and error.detail.get("status", 0) >= http.HTTPStatus.BAD_GATEWAY)
             raise
         except (OSError, http.client.HTTPException) as error:
             if not self.closed:
                 raise AgentError(_("The connection to the agent broke: %(why)s") % {"why": str(error)}) from error
         finally:
-            self._connection.close()
+            if connection:
+                connection.close()
 
     def close(self) -> None:
         """Ends the run: ADK seals it as soon as the agent notices."""
@@ -83,5 +129,9 @@ def _refusal(status: int, body: bytes) -> str:
     try:
         why = str(json.loads(body)["detail"])
     except (ValueError, RecursionError, TypeError, KeyError):
+        if 300 <= status < 400:
+            return _("The agent's server leads to another address (%(status)s). Redirects aren't followed.") % {
+                "status": status
+            }
         why = http.client.responses.get(status, "")
     return _("The agent's server refused: %(why)s (%(status)s)") % {"why": why[:_WORDS], "status": status}

@@ -15,10 +15,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
-from django.conf import settings
 from django.db import IntegrityError, connections, transaction
 from django.utils.translation import gettext as _
 
@@ -37,13 +35,12 @@ from ..jobs.ticker import Ticker
 from ..models import Answer, Job
 from ..reads import timeline
 from ..reads.event_views import EventView
-from ..sources import agents, demo, registry
-from . import children
-from .client import Stream
+from ..sources import agents, registry
+from . import servers
+from .client import Server, Stream
 from .questions import check_waits
-from .session_uris import session_uri
+from .servers import RUN
 
-RUN: Final = "run"
 NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
 TEXT_LENGTH: Final = 100_000  # characters of a message
 SENT: Final = "sent"  # the step of a run whose message may have reached the agent
@@ -257,21 +254,20 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=False)
     actor.check_may("operate", ref.source, ref.app_name)
     check_waits(ref, task["calls"], actor=SYSTEM)
-    agent = agents.agent_of(ref.source, ref.app_name)
-    if agent is None or agents.why_not(ref.source, ref.app_name):
-        raise AgentError(agents.why_not(ref.source, ref.app_name))
-    child = children.of(agent.folder, sessions=session_uri(ref.source), artifacts=_artifacts(ref.source))
-    return _send(job, ref, task, child, beat)
+    server = servers.of(ref.source, ref.app_name)
+    if server.is_remote:
+        servers.check_same(server, ref)
+    return _send(job, ref, task, server, beat)
 
 
-def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child, beat: runner.Beat) -> Outcome:
+def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat: runner.Beat) -> Outcome:
     """Sends the message, and listens until the agent is done, or someone stops it."""
     message = {"newMessage": {"role": "user", "parts": task["parts"]}}
     if task["invocation"]:
         message = {"invocationId": task["invocation"]}
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
     body = {**names, **message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
-    stream = Stream(child.url, child.headers, body)
+    stream = Stream(server, body)
     beat(Progress(step=SENT))
     if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent
         job.refresh_from_db()
@@ -280,19 +276,19 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child
     broadcast.tell("queued", ref)
     heard, why, held = False, "", _Held(stream, beat)
     connections.close_all()  # an agent may run for hours, and a database has few
-    with child.in_use(), _watched(job, held):
+    with server.in_use(), _watched(job, held):
         try:
             for event in stream:
                 heard = True
                 hear(ref, event)
         except AgentError as error:
-            why = _reason(error, child)
+            why = _reason(error, server)
         finally:
             spoken.pop(ref, None)
     if held.lost:
         raise held.lost
     job.refresh_from_db()
-    sent = heard or (None if stream.begun and not stream.refused and child.is_running else False)
+    sent = heard or (None if stream.begun and not stream.refused and server.is_running else False)
     if job.stopped_by:
         if sent is not False:
             _wait_for_seal(ref, task, job)
@@ -300,13 +296,12 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child
     return _ended(job, ref, task, why, sent=sent)
 
 
-def _reason(error: AgentError, child: children.Child) -> str:
+def _reason(error: AgentError, server: Server) -> str:
     """Returns what went wrong; for an agent that can't be loaded, what its server says."""
     time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
     if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
         return error.message
-    why = next((line for line in reversed(child.log) if line.strip()), error.message)
-    return _("The agent can't run: %(why)s") % {"why": why}
+    return _("The agent can't run: %(why)s") % {"why": servers.last_line(server) or error.message}
 
 
 class Spoken(NamedTuple):
@@ -345,14 +340,6 @@ def hear(ref: SessionRef, event: dict[str, Any]) -> None:
     broadcast.tell("spoken", ref)
     ended = time.monotonic()
     spoken[ref] = so_far._replace(due=ended + max(TELL_SECONDS, 9 * (ended - began)))
-
-
-def _artifacts(source: str) -> str | None:
-    """Returns where the agents of a source keep artifacts; None for the folder beside them."""
-    if demo.is_demo(source):
-        return demo.artifacts().as_uri()
-    named = settings.ARTIFACTS.get(source) or settings.ARTIFACTS.get("*")
-    return named if named is None or "://" in named else Path(named).as_uri()
 
 
 def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: bool | None) -> Outcome:

@@ -145,9 +145,10 @@ def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
             calls |= {each: replace(calls[each], why=shown(error, actor)) for each in some}
             continue
         why = _why_not(source, actor)
+        whys = {app: why or agents.why_not(source, app) for app in {ref.app_name for ref in titles}}
         for each in some:
             if each.ref in titles:
-                why_not = why or agents.why_not(source, each.ref.app_name)
+                why_not = whys[each.ref.app_name]
                 asking = [call for call in _calls(each, events) if call.waiting or call.name in ASKING_CALLS]
                 call = {call.id: call for call in asking}.get(
                     each.call_id

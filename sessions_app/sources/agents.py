@@ -1,6 +1,7 @@
-"""Which agents adkweb may start, and how their sessions are opened. Only the machine says so: no page, route or token does.
+"""Which agents adkweb may run, and how. What it may start, only the machine says: no page, route or token does.
 
-An agent may be started if its folder was named: on the command line, in ADKWEB_SOURCES, or by --agents SOURCE=FOLDER.
+An agent may be started if its folder was named: on the command line, in ADKWEB_SOURCES, or by --agents SOURCE=FOLDER. If an
+admin gave its app the address of a server, that server runs it instead.
 """
 
 import os
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.db import connections
 from django.utils.translation import gettext as _
 
+from ..models import AgentAddress
 from . import database, demo, registry
 from .finding import SESSION_FILE, in_shell
 
@@ -51,8 +53,19 @@ def agent_of(source: str, app_name: str) -> Agent | None:
     return Agent(folder.parent, source) if folder.name == app_name else None
 
 
+def address_of(source: str, app_name: str) -> AgentAddress | None:
+    """Returns where a server runs the agent of an app, if an admin said so."""
+    return AgentAddress.objects.filter(where=registry.identity(source), app_name=app_name).first()
+
+
 def why_not(source: str, app_name: str) -> str:
-    """Returns why the agent of an app can't be started; "" if it can."""
+    """Returns why the agent of an app can't be run; "" if it can."""
+    why = why_not_here(source, app_name)
+    return why if why and address_of(source, app_name) is None else ""
+
+
+def why_not_here(source: str, app_name: str) -> str:
+    """Returns why adkweb can't start the agent of an app itself; "" if it can."""
     if not settings.RUN_AGENTS:
         return _("This adkweb doesn't start agents. To allow it, set ADKWEB_RUN_AGENTS=true on its machine.")
     if agent_of(source, app_name) is None:

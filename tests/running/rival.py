@@ -25,7 +25,7 @@ from sessions_app.access.actor import SYSTEM  # noqa: E402
 from sessions_app.domain.errors import Conflict  # noqa: E402
 from sessions_app.domain.session_ref import SessionRef  # noqa: E402
 from sessions_app.models import Job  # noqa: E402
-from sessions_app.running import answers, children, runs  # noqa: E402
+from sessions_app.running import answers, children  # noqa: E402
 from sessions_app.running.answers import Given  # noqa: E402
 from sessions_app.sources import database, registry  # noqa: E402
 
@@ -50,7 +50,7 @@ def main() -> None:
     database.open_source(source)
     settings.AGENTS, settings.RUN_AGENTS = {source.alias: order["agents"]}, True
     if order["dies"]:
-        runs.children.of = killed  # type: ignore[assignment]
+        children.of = killed  # type: ignore[assignment]
     outcomes = []
     for number, (session, event, call) in enumerate(order["calls"]):
         time.sleep(max(0.0, order["at"] + number * order["every"] - time.time()))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,7 @@ from sessions_app.edits.rewind import rewind
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, AuditRow, Job
 from sessions_app.reads import timeline
-from sessions_app.running import answers, runs
+from sessions_app.running import answers, children, runs, servers
 from sessions_app.running.answers import Given
 from sessions_app.running.client import Stream
 from sessions_app.writes.append import append_event
@@ -69,6 +70,26 @@ def ended(job: Job, seconds: float = 20) -> Job:
         assert time.monotonic() < until, job.step
         time.sleep(0.02)
     return job
+
+
+def at(server: socket.socket, *, is_running: bool = True) -> Any:
+    """A server that a test plays itself."""
+    port = server.getsockname()[1]
+
+    def connect(seconds: float) -> HTTPConnection:
+        connection = HTTPConnection("127.0.0.1", port, timeout=seconds)
+        connection.connect()
+        return connection
+
+    return SimpleNamespace(
+        url=f"http://127.0.0.1:{port}",
+        headers={},
+        is_remote=False,
+        is_running=is_running,
+        log=[],
+        connect=connect,
+        in_use=nullcontext,
+    )
 
 
 def asking(source: str, name: str = "s1") -> tuple[SessionRef, str, str]:
@@ -318,7 +339,7 @@ def test_a_process_that_dies_as_its_run_ends_leaves_no_claim(source: str, monkey
     ref, event, call = asking(source)
     with monkeypatch.context() as patched:
         patched.setitem(runner.kinds, runs.RUN, replace(runs.KIND, ended=lambda job: None))
-        patched.delattr(runs, "session_uri")
+        patched.delattr(servers, "session_uri")
         assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "stopped"
     assert Answer.objects.get().state == "open"
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
@@ -329,14 +350,14 @@ def test_a_run_that_is_stopped_while_its_agent_starts_sends_nothing(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref, event, call = asking(source)
-    start = runs.children.of
+    start = children.of
 
     def stopped(*args: Any, **options: Any) -> Any:
         runs.stop(ref, actor=SYSTEM)
         return start(*args, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(runs.children, "of", stopped)
+        patched.setattr(children, "of", stopped)
         job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM), 5)
     assert (job.message, paid(ref)) == ("Stopped by adkweb.", 0)
     assert rows(ref)[-1].description.author != "user"
@@ -346,7 +367,7 @@ def test_a_run_that_is_stopped_while_its_agent_starts_sends_nothing(
 @pytest.mark.parametrize("kept", ["HTTP/1.1 200 OK\r\n", "HTTP/1.0 200 OK\r\n"])
 def test_a_server_that_hangs_after_its_first_words_can_be_left(kept: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        stream = Stream(f"http://127.0.0.1:{server.getsockname()[1]}", {}, {})
+        stream = Stream(at(server), {})
         heard: list[Any] = []
         listening = threading.Thread(target=lambda: heard.extend(stream), daemon=True)
         listening.start()
@@ -404,14 +425,12 @@ def test_a_change_of_rights_does_not_end_a_run_that_has_started(source: str) -> 
 
 
 @pytest.mark.parametrize(("own", "source"), [("postgresql",) * 2], indirect=True)
-def test_all_runs_keep_one_acceptedto_adkweb_s_database(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_runs_keep_one_connection_to_adkweb_s_database(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sessions_app.jobs.runner.ALIVE_SECONDS", 0.1)  # between signs of life
     refs = [create_session(source, "helper", "ana", session_id=f"s{n}", actor=SYSTEM) for n in range(4)]
     with socket.create_server(("127.0.0.1", 0)) as server:  # which never answers
-        child = SimpleNamespace(
-            url=f"http://127.0.0.1:{server.getsockname()[1]}", headers={}, in_use=nullcontext, is_running=False
-        )
-        monkeypatch.setattr(runs.children, "of", lambda *names, **options: child)
+        child = at(server, is_running=False)
+        monkeypatch.setattr(children, "of", lambda *names, **options: child)
         for ref in refs:
             runner.start(made(ref, [{"text": "look"}]))
         heard = [server.accept()[0] for _ref in refs]
@@ -433,7 +452,7 @@ def test_all_runs_keep_one_acceptedto_adkweb_s_database(source: str, monkeypatch
 def test_nonsense_of_a_server_is_no_event_and_breaks_nothing() -> None:
     lines = b"data: " + b"[" * 100_000 + b"\ndata: [1]\nhello\ndata: {\n\ndata: {}\n"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        stream = iter(Stream(f"http://127.0.0.1:{server.getsockname()[1]}", {}, {}))
+        stream = iter(Stream(at(server), {}))
         teller = threading.Thread(target=lambda: tell(server.accept()[0], lines))
         teller.start()
         assert list(stream) == [{}]
@@ -450,10 +469,8 @@ def tell(heard: socket.socket, lines: bytes) -> None:
 def test_what_the_agent_s_server_refused_can_be_answered_again(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref, event, call = asking(source)
     with socket.create_server(("127.0.0.1", 0)) as server, monkeypatch.context() as patched:
-        child = SimpleNamespace(
-            url=f"http://127.0.0.1:{server.getsockname()[1]}", headers={}, in_use=nullcontext, is_running=True
-        )
-        patched.setattr(runs.children, "of", lambda *names, **options: child)
+        child = at(server)
+        patched.setattr(children, "of", lambda *names, **options: child)
         threading.Thread(target=lambda: tell(server.accept()[0], b'data: {"error": "No such call."}\n')).start()
         job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
     assert (job.state, job.message, Answer.objects.get().state) == ("stopped", "No such call.", "refused")
