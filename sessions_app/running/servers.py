@@ -156,13 +156,14 @@ def _reads(server: client.Server, ref: SessionRef) -> bool:
 @dataclass(frozen=True, slots=True)
 class Reached:
     """What a test of an app's server has shown: google-adk's `version`, "" if it doesn't say; the `apps` that the actor may
-    see, and whether `app_name` is one of them; why the agent can't be loaded, "" if it can; and whether it uses the `same`
-    database, None if the app has no session yet."""
+    see, and whether the app is one of them; whether its code `loads`, and if not, the line that says why, for people who may
+    read the output; and whether it uses the `same` database, None if the app has no session yet."""
 
     version: str
     is_old: bool
     apps: list[str]
     has_app: bool
+    loads: bool
     broken: str
     same: bool | None
 
@@ -179,12 +180,14 @@ def test(source: str, app_name: str, *, actor: Actor) -> Reached:
         has_app = app_name in listed
         sessions = lists.sessions(source, app_name, limit=1, actor=SYSTEM).rows
         version = _version(server)
+        loads = not has_app or _loads(server, app_name)
         return Reached(
             version,
             bool(version) and tuple(map(int, re.findall(r"\d+", version)[:2])) < children.OLDEST,
             actor.seen(source, sorted(map(str, listed))),
             has_app,
-            shown_words(_why_broken(server, app_name), actor, app_name) if has_app else "",
+            loads,
+            "" if loads else _why_broken(server, source, app_name, actor),
             _reads(server, sessions[0].ref) if has_app and sessions else None,
         )
 
@@ -197,14 +200,19 @@ def _version(server: client.Server) -> str:
     return str(told.get("version", ""))[:40] if isinstance(told, dict) else ""
 
 
-def _why_broken(server: client.Server, app_name: str) -> str:
-    """Returns why the code of an agent can't be loaded. This loads it, as the first message would."""
+def _loads(server: client.Server, app_name: str) -> bool:
+    """Returns whether the code of an agent can be loaded. This loads it, as the first message would."""
     try:
         client.get(server, f"/apps/{quote(app_name, safe='')}/app-info")
     except AgentError as error:
-        if error.detail.get("status") == http.HTTPStatus.INTERNAL_SERVER_ERROR:
-            return last_line(server) or error.message
-    return ""
+        return error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR
+    return True
+
+
+def _why_broken(server: client.Server, source: str, app_name: str, actor: Actor) -> str:
+    if server.is_remote or not _may_read_output(_place(source, app_name)[0], actor):
+        return ""
+    return shown_words_anywhere(last_line(server), actor)
 
 
 def last_line(server: client.Server) -> str:
@@ -319,9 +327,13 @@ def _may_read_output(folder: Path, actor: Actor) -> bool:
     return all(actor.may("operate", source, name) for source, name in apps)
 
 
-def _check_may(source: str, app_name: str, actor: Actor) -> None:
+def _check_sees(source: str, app_name: str, actor: Actor) -> None:
     if not actor.may_see(source, app_name):
         raise NotFound(_("There's no app “%(name)s” in any source.") % {"name": app_name})
+
+
+def _check_may(source: str, app_name: str, actor: Actor) -> None:
+    _check_sees(source, app_name, actor)
     actor.check_may("operate", source, app_name)
 
 
@@ -331,6 +343,7 @@ def _check_may(source: str, app_name: str, actor: Actor) -> None:
 def set_address(source: str, app_name: str, *, url: str, header: str, value: str, actor: Actor) -> None:
     """Has a server at an address run the agent of an app. An empty `value` keeps the stored one, unless it was for another
     host or header. Raises NotAllowed unless the actor is an admin of everything, and Invalid, with its `field`."""
+    _check_sees(source, app_name, actor)
     actor.check_runs_everything()
     actor.check_may_write(source)
     header, value = header.strip(), value.strip()
@@ -373,7 +386,8 @@ def _checked(url: str) -> outgoing.Endpoint:
 
 
 def remove_address(source: str, app_name: str, *, actor: Actor) -> None:
-    """Lets adkweb run the agent of an app itself again, if it can. Raises NotAllowed, NotFound."""
+    """Lets adkweb run the agent of an app itself again, if it can. Raises NotFound, NotAllowed."""
+    _check_sees(source, app_name, actor)
     actor.check_runs_everything()
     actor.check_may_write(source)
     at = agents.address_of(source, app_name)
