@@ -1,4 +1,4 @@
-"""Runs of agents: answering what waits, writing to an agent, and stopping it."""
+"""Agents and their runs: how they run, answering what waits, writing to an agent, and stopping it."""
 
 import json
 from typing import Any
@@ -10,11 +10,14 @@ from ninja import Router
 
 from ..access.actor import Actor
 from ..access.shown import shown_words
-from ..domain.errors import Invalid, NotFound
+from ..domain.errors import Invalid, NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..models import Job
-from ..running import answers, runs
+from ..reads.lists import app_names
+from ..running import answers, runs, servers
 from ..running.answers import Given
+from ..sources import registry
+from ..sources.errors import shown
 from . import schemas
 from .authorize import actor_of, ref_of
 from .bodies import answer, body_of, body_schema
@@ -22,6 +25,28 @@ from .openapi import needs
 from .sessions import SESSION
 
 router = Router()
+
+
+@router.get("/agents", response=schemas.Agents, summary="How agents run", openapi_extra=needs("operate"))
+def list_agents(request: HttpRequest) -> HttpResponse:
+    """Returns how the agents of the apps run that the token may operate. Only a person can say so."""
+    who = actor_of(request)
+    who.check_permission("operate")
+    items: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for source in registry.listed():
+        try:
+            names = [name for name in app_names(source.alias, actor=who) if who.may("operate", source.alias, name)]
+            items += [_agent(each) for each in servers.facts(source.alias, names, actor=who)]
+        except SourceError as error:
+            problems.append(shown(error, who))
+    return answer({"items": items, "problems": problems})
+
+
+def _agent(facts: servers.Facts) -> dict[str, Any]:
+    names = ("source", "app_name", "how", "why", "host", "folder", "python", "runs", "error")
+    told = {name: getattr(facts, name) for name in names}
+    return {**told, "since": facts.since.timestamp() if facts.since else None}
 
 
 @router.post(

@@ -166,6 +166,28 @@ class Inbox(Schema):
     behind: list[SourceBehind]
 
 
+class Agent(Schema):
+    """How the agent of an app runs."""
+
+    source: str
+    app_name: str
+    how: str = Field(description="here, in a process that adkweb starts; at an address; or none")
+    why: str = Field(description="why it can't be run, in a sentence; empty if it can")
+    host: str = Field(description="of the address; empty without one")
+    folder: str = Field(description="the folder of agents that runs here; empty if none does")
+    python: str = Field(description="the interpreter that runs it here; empty if none does")
+    since: float | None = Field(description="when adkweb started the process that is running here; null if none is")
+    runs: int = Field(description="how many runs it has now")
+    error: str = Field(description="why the last run failed; empty if it didn't")
+
+
+class Agents(Schema):
+    """The agents that the token may operate."""
+
+    items: list[Agent]
+    problems: list[str] = Field(description="of sources that can't be read, in sentences")
+
+
 class Answers(Schema):
     """The answers to all calls of an event that wait, by the id of the call."""
 

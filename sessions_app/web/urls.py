@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import agent_view, answers, artifacts, audit, batches, drift, inbox, masking, settings
+from . import agent_view, agents, answers, artifacts, audit, batches, drift, inbox, masking, settings
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
@@ -28,6 +28,7 @@ register_converter(UserSegment, "user")
 APP = "a/<name:source>/<name:app_name>/"
 USER = "u/<name:source>/<name:app_name>/<user:user_id>/"
 SESSION = "s/<name:source>/<name:app_name>/<user:user_id>/<name:session_id>/"
+AGENT = "agents/<name:source>/<name:app_name>/"
 LIVE_SESSION = "live/session/" + SESSION.partition("/")[2]
 
 urlpatterns = [
@@ -35,6 +36,11 @@ urlpatterns = [
     path("demo/", demo.best, name="demo"),
     path("feed/", home.feed, name="feed"),
     path("inbox/", inbox.inbox, name="inbox"),
+    path("agents/", agents.agents, name="agents"),
+    path(AGENT, agents.agent, name="agent"),
+    path(AGENT + "test/", agents.test, name="test-agent"),
+    path(AGENT + "output/", agents.output, name="agent-output"),
+    path(AGENT + "address/remove/", agents.remove_address, name="remove-agent-address"),
     path("edits/", log.edits, name="edits"),
     path("audit/", audit.audit, name="audit"),
     path("audit/export/", audit.export, name="audit-export"),

@@ -51,6 +51,7 @@ TABLE: Final = f"""
     GET    /api/apps                        read    200  200
     GET    /api/sessions                    read    200  200
     GET    /api/inbox                       read    200  200
+    GET    /api/agents                      operate 200  200
     GET    /api/edits                       read    200  200
     GET    /api/expiring-edits              read    200  200
     GET    /api/proposals                   read    200  200

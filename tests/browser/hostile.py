@@ -36,6 +36,8 @@ PAGES: Final = {
     "two runs": SESSION + "compare/?with=" + path("s", *GOOD),
     "other runs": SESSION + "compare/?find=" + IMAGE,
     "inbox": "/inbox/",
+    "agents": "/agents/",
+    "an agent": path("agents", *HOSTILE[:2]),
     "edits": "/edits/",
     "add event": SESSION + "add/",
     "delete": SESSION + "delete/",
@@ -107,7 +109,7 @@ STATUSES: Final = {"error 404": 404, "error, no such page": 404}
 ELSEWHERE: Final = {
     "is a part of a page, which loads it": """feed histogram complete palette rule-trial events chat preview news
         stats strip range trace state-at stretch queued waits queued-outcomes deliveries delivery schema-key compare-delta
-        app-value user-value session-value""",
+        app-value user-value session-value agent-output""",
     "is a file or JSON, which a browser saves or shows as text": """schema-model audit-export app-export user-export
         session-export everything-file artifact-file artifact-image event-json event-data queued-json""",
     "leads to another page": "demo go settings expiring provider-sign-in provider-callback",

@@ -383,6 +383,8 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "what the model gets next": _next_call,
     "what the model got": _model_got,
     "what the model gets next, nothing yet": path("s", "demo", "support", "ana", "draft", end="context/"),
+    "agents": "/agents/",
+    "an agent": "/agents/demo/booking/",
     "inbox": "/inbox/",
     "inbox, passed over": "/inbox/?show=passed",
     "edits": "/edits/",

@@ -36,6 +36,7 @@ from sessions_app.models import Job
 from sessions_app.privacy import retention
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.reads import views as reads_views
+from sessions_app.running import servers
 from sessions_app.search import inbox
 from sessions_app.search.saved import views
 from sessions_app.search.saved.views import SavedView, ViewWatch
@@ -57,6 +58,7 @@ OWN: Final = {
     *("sign-in", "second-step", "join", "sign-out", "set_language", "new-password", "sign-ins"),
     *("second-factor", "new-codes", "remove-second-factor", "add-passkey", "remove-passkey", "connect-provider"),
     *("schema-check", "context"),  # they compute with what is sent, and change nothing
+    "test-agent",  # it reads, and starts what the first message would start
 }
 # These tables change with every request, or follow from the others.
 _PASSING: Final = {"AuditRow", "PasswordTries", "Breach", "Projection", "StateOwner", "StateChange", "Waiting"}
@@ -199,6 +201,11 @@ def of_invitation(world: World) -> dict[str, Any]:
     return {"invitation_id": invitations.make("ana", (), actor=TERMINAL)[0].id}
 
 
+def of_address(world: World) -> dict[str, Any]:
+    servers.set_address(*world.ref[:2], url="https://1.1.1.1", header="", value="", actor=ALICE)
+    return world.app()
+
+
 def of_group(world: World) -> dict[str, Any]:
     return {"name": groups.make("support", actor=TERMINAL).name}
 
@@ -269,6 +276,8 @@ POSTS: Final = [
     ),
     Post("import", "everything", World.brought, fixed(action="discard")),
     Post("adoption", "everything", lambda world: {"source": world.ref.source}),
+    Post("agent", "everything", World.app, fixed(url="https://1.1.1.1/")),
+    Post("remove-agent-address", "everything", of_address),
     Post("tokens", "everything", sent=fixed(name="t", permission="read", apps="*", days="9", rate="", holders="eve")),
     Post("renew-token", "everything", of_token, fixed(hours="0", days="9")),
     Post("revoke-token", "everything", of_token),

@@ -33,24 +33,25 @@ HOSTILE: Final = "<script>alert(1)</script>"
 # Each address by what it needs. An address that stands nowhere fails the first test.
 NEEDS: Final[dict[str, str]] = {
     "public": "sign-in second-step provider-sign-in provider-callback join set_language",
-    "person": """home demo feed inbox edits search histogram complete palette watch-view webhook deliveries
+    "person": """home demo feed inbox agents edits search histogram complete palette watch-view webhook deliveries
         delete-view chosen batches batch queued-outcomes queued-json cancel-queued queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
         import expiring temporary-edits extend-edit keep-edit proposals proposal settings""",
-    "read": """apps app users sessions state-health rule rule-trial schema schema-model schema-key schema-check app-value
+    "read": """agent
+        apps app users sessions state-health rule rule-trial schema schema-model schema-key schema-check app-value
         app-history save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
         artifact-versions artifact-file artifact-image context session-export drift event forks delivery
         event-json event-data""",
-    "operate": "dismiss answer say continue stop",
+    "operate": "dismiss answer say continue stop test-agent agent-output",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
         retention remove-retention""",
     "reveal": "session-reveal user-reveal app-reveal event-reveal",
     "everything": """tokens renew-token revoke-token roles remove-role adoption masking remove-mask
-        approval delete-approval""",
+        approval delete-approval remove-agent-address""",
     "audit": "audit audit-export",
     "people": """people person invite cancel-invitation new-group group delete-group
         sign-somebody-out reset-second-factor""",
@@ -90,6 +91,8 @@ POSTED: Final = {
     "stop",
     "schema-check",
     "chosen",
+    "test-agent",
+    "remove-agent-address",
 }
 # Gives the needs that each meets, in the session's app. A superuser needs no role.
 MAY: Final = {
