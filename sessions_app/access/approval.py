@@ -148,7 +148,7 @@ def make(
         raise Invalid(_("Enter a number of days from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
     sources, apps = checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
     with transaction.atomic():
-        about = {"keys": keys, "sessions": sessions, "tools": tools, "days": days}
+        about: dict[str, Any] = {"keys": keys, "sessions": sessions, "tools": tools, "days": days}
         record("approval-rule-made", by.name, source=sources, app_name=apps, **about)
         rule = ApprovalRule.objects.create(sources=sources, apps=apps, **about, made_by=by.name)
     log.info("%s created the approval rule %s (apps %s): %s", by.name, rule.pk, rule.apps, about)
