@@ -3,28 +3,35 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from ..access.actor import Actor
 from ..domain.description import Part
-from ..domain.errors import Invalid, NotFound
+from ..domain.errors import Error, Invalid, NotFound
 from ..domain.invocations import ASKING_CALLS
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.summary import arguments
 from ..http.problems import status_of
+from ..running import answers
+from ..running.answers import Given
 from ..search import inbox as waiting
 from ..search.inbox import Waiting
 from ..search.results import behind
+from ..sources import errors
 from .forms import Check, Form, Text
 from .html.render import offer_undo, page
+from .numbers import count
 from .request import actor, check_may
 
+MOST_DECIDED: Final = 20  # calls at once: each is a run of an agent
 KINDS: Final = {
     CONFIRMATION: gettext_lazy("confirmation"),
     INPUT: gettext_lazy("input"),
@@ -45,6 +52,11 @@ class Row:
     address: str
     preview: str
     decides: bool
+
+    @property
+    def id(self) -> str:
+        """Returns the word that names it in a form."""
+        return waiting.word_of(self.of.ref, self.of.event_id, self.of.call_id)
 
     @property
     def approves(self) -> bool:
@@ -101,6 +113,37 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
         **(more or {}),
     }
     return page(request, "inbox/inbox.html", context, status)
+
+
+class DecideForm(Form):
+    """Approves the calls `ref` if `confirmed` is "yes", and declines them if it is "no"."""
+
+    ref = forms.Field(required=False, widget=forms.MultipleHiddenInput)
+    confirmed = Text()
+
+
+@require_POST
+def decide(request: HttpRequest) -> HttpResponse:
+    """Approves or declines several calls, each by itself. The page says how many, and why others weren't answered."""
+    given, who = DecideForm.of(request).read(), actor(request)
+    calls = [waiting.read_id(each) for each in given["ref"] or ()]
+    confirmed, answered, refused = given["confirmed"] == "yes", 0, list[str]()
+    if given["confirmed"] not in ("yes", "no") or not 0 < len(calls) <= MOST_DECIDED:
+        return _page(request, {"error": _("Select 1 to %(most)s calls.") % {"most": MOST_DECIDED}}, 400)
+    for ref in {ref for ref, _event, _call in calls}:
+        check_may(request, "operate", ref)
+    for ref, event_id, call in calls:
+        try:
+            answers.answer(ref, event_id, {call: Given(confirmed=confirmed)}, actor=who)
+            answered += 1
+        except Error as error:
+            refused.append(errors.shown(error, who))
+    if answered:
+        message = ngettext("%(n)s call answered.", "%(n)s calls answered.", answered)
+        messages.success(request, message % {"n": count(answered)})
+    for message in dict.fromkeys(refused):
+        messages.error(request, message)
+    return redirect("inbox")
 
 
 class DismissForm(Form):

@@ -36,6 +36,7 @@ urlpatterns = [
     path("demo/", demo.best, name="demo"),
     path("feed/", home.feed, name="feed"),
     path("inbox/", inbox.inbox, name="inbox"),
+    path("inbox/decide/", inbox.decide, name="decide"),
     path("agents/", agents.agents, name="agents"),
     path(AGENT, agents.agent, name="agent"),
     path(AGENT + "test/", agents.test, name="test-agent"),

@@ -88,7 +88,8 @@
   }
 
   function ofRow(actions) {
-    return document.activeElement?.closest("[data-key-row]")?.querySelector(having("data-row-key", actions));
+    const row = document.activeElement?.closest("[data-key-row]");
+    return [...(row?.querySelectorAll(having("data-row-key", actions)) ?? [])].find(visible);
   }
 
   let left = null; // where the focus was before a key, or the palette, went to a target

@@ -3,7 +3,8 @@
 // One stretch of typing is one step of the browser's history. While a person types, a query with a mistake changes nothing: it
 // is judged at Enter, or when they leave the field.
 // What is chosen (input[name=ref]) is counted in [data-chosen], and stays chosen when the results come again; Shift with a
-// click or with x chooses all rows from the last one on.
+// click or with x chooses all rows from the last one on. Those with [data-asks] can only be chosen with others that have the
+// same.
 (() => {
   const { numbers, counted, askFor } = window.adkweb;
   const results = document.querySelector("#results");
@@ -79,6 +80,8 @@
     if (!words) return;
     const all = results.querySelector("input[name=all]")?.checked;
     const number = all ? Number(words.dataset.total) : boxes().filter((box) => box.checked).length;
+    const asks = boxes().find((box) => box.checked)?.dataset.asks;
+    for (const box of boxes()) box.disabled = asks !== undefined && box.dataset.asks !== asks;
     const shownNumber = numbers.count(number) + (all && "more" in words.dataset ? "+" : "");
     words.textContent = all ? words.dataset.wordAll.replace("{n}", shownNumber) : counted(words, number, shownNumber);
     for (const button of results.querySelectorAll("[data-needs]")) {
@@ -90,7 +93,7 @@
   function range(from, to) {
     const all = boxes();
     const [a, b] = [all.indexOf(from), all.indexOf(to)].sort((x, y) => x - y);
-    if (a >= 0) for (const box of all.slice(a, b + 1)) box.checked = to.checked;
+    if (a >= 0) for (const box of all.slice(a, b + 1)) box.checked = to.checked && !box.disabled;
   }
 
   results.addEventListener("click", (event) => {

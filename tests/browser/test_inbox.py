@@ -5,22 +5,21 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.places import path
-
 
 def test_keys_lead_to_what_waits_and_to_its_session(page: Page) -> None:
     page.goto("/edits/")
     page.keyboard.press("i")
     page.wait_for_url("**/inbox/")
-    expect(page.locator("#preview")).to_contain_text("request_approval")
     first = page.locator(".inbox .rowlink").first
+    expect(page.locator("#preview h2")).to_have_text(first.inner_text())
     page.keyboard.press("j")
     expect(first).to_be_focused()
     expect(page.locator("#preview h2")).to_have_text(first.inner_text())
+    address = first.get_attribute("href") or "?"
     page.keyboard.press("o")
     page.wait_for_url("**/s/demo/**")
     expect(page.locator("#moment")).to_be_visible()
-    assert path("s", "demo", "booking", "omar@example.com", "team-offsite") in page.url
+    assert address.partition("?")[0] in page.url
 
 
 @pytest.mark.parametrize("key", ["o", "Enter"])

@@ -19,6 +19,7 @@ from sessions_app.models import Job
 from sessions_app.reads import timeline
 from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
 from tests.search.test_inbox import session
 from tests.support.people import ALICE, somebody
@@ -123,6 +124,25 @@ def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_a
     guest.send("proposal", {"action": "apply"}, proposal_id=row["id"].removeprefix("proposal-"))
     assert "Answered. The agent continues." in guest.open("proposals").text
     assert Job.objects.get(kind="run").actor == "maria, ben"
+
+
+def test_several_calls_are_approved_at_once_and_the_page_says_which_were_not(
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "start", lambda job: True)
+    asks_alone(ref)
+    asks_alone(create_session(ref.source, "booking", "ben", session_id="s2", actor=ALICE))
+    page = maria.open("inbox")
+    names = [box["value"] for box in page.all("input", name="ref")]
+    assert len(names) == 2
+    assert page.one("form", id="chosen")["action"] == reverse("decide")
+    maria.send("decide", {"ref": names[:1], "confirmed": "yes"})
+    maria.send("decide", {"ref": names, "confirmed": "yes"})
+    shown = maria.open("inbox").text
+    assert Job.objects.filter(kind="run").count() == 2
+    assert "1 call answered." in shown
+    assert "root is talking to the agent in this session right now." in shown.replace("maria", "root")
+    assert maria.send("decide", {"confirmed": "yes"}).status_code == 400
 
 
 def test_masked_arguments_stay_masked(ref: SessionRef, maria: Browser) -> None:
