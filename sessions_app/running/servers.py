@@ -102,11 +102,11 @@ def of(source: str, app_name: str) -> client.Server:
         return Address(at)
     if why := agents.why_not_here(source, app_name):
         raise AgentError(why)
-    folder, sessions = _place(source, app_name)
+    folder, sessions = _here(source, app_name)
     return children.of(folder, sessions=sessions, artifacts=_artifacts(source))
 
 
-def _place(source: str, app_name: str) -> tuple[Path, str | None]:
+def _here(source: str, app_name: str) -> tuple[Path, str | None]:
     """Returns the folder in which adkweb runs the agent of an app, and where that keeps its sessions."""
     agent = agents.agent_of(source, app_name)
     if agent is None:
@@ -210,7 +210,7 @@ def _loads(server: client.Server, app_name: str) -> bool:
 
 
 def _why_broken(server: client.Server, source: str, app_name: str, actor: Actor) -> str:
-    if server.is_remote or not _may_read_output(_place(source, app_name)[0], actor):
+    if server.is_remote or not _may_read_output(_here(source, app_name)[0], actor):
         return ""
     return shown_words_anywhere(last_line(server), actor)
 
@@ -285,7 +285,7 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
     if why_here:
         return Facts(source, app_name, why_here, **shown)
     try:
-        folder, sessions = _place(source, app_name)
+        folder, sessions = _here(source, app_name)
     except Error as error:
         return Facts(source, app_name, error.message, **shown)
     child, _lines = children.known(folder, sessions)
@@ -306,7 +306,7 @@ def output(source: str, app_name: str, *, actor: Actor) -> list[str]:
     """Returns the last lines of what the agents of an app's folder have printed, as far as the actor may see them. Raises
     NotFound, NotAllowed unless they are an operator of all its apps, and AgentError if adkweb runs none there."""
     _check_may(source, app_name, actor)
-    folder, sessions = _place(source, app_name)
+    folder, sessions = _here(source, app_name)
     if not _may_read_output(folder, actor):
         raise NotAllowed(_("Only operators of all apps in this folder can read what its agents print."))
     _child, lines = children.known(folder, sessions)

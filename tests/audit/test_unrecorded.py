@@ -36,7 +36,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
 from sessions_app.reads import timeline
-from sessions_app.running import answers, runs
+from sessions_app.running import answers, runs, servers
 from sessions_app.running.answers import Given
 from sessions_app.search import inbox
 from sessions_app.search.saved import views, webhooks
@@ -163,6 +163,8 @@ def after_more(act: str, ref: SessionRef) -> Act:
             "webhook-set": lambda: webhooks.set_up(ViewWatch.objects.get(), HOOK, "http://adkweb"),
             "webhook-removed": lambda: Webhook.objects.get().remove(),
         }[act]
+    if act.startswith("agent-address-"):
+        return an_address(act, ref)
     if act == "approval-rule-deleted":
         rule = approval.make(by=TERMINAL, keys="user:tier").pk
         return lambda: approval.delete(rule, by=TERMINAL)
@@ -205,6 +207,19 @@ def after_more(act: str, ref: SessionRef) -> Act:
         tokens.create("agent", "append", "*", by=as_admin("maria"))
         return lambda: ApiToken.objects.named("agent").renew(by=as_admin("maria"))
     return of_a_person(act)
+
+
+def an_address(act: str, ref: SessionRef) -> Act:
+    """Returns what says at which address an agent runs."""
+
+    def set_to(url: str) -> None:
+        servers.set_address(*ref[:2], url=url, header="", value="", actor=ALICE)
+
+    if act == "agent-address-set":
+        return lambda: set_to("https://1.1.1.1")
+    set_to("https://1.1.1.1")
+    removes = act == "agent-address-removed"
+    return lambda: servers.remove_address(*ref[:2], actor=ALICE) if removes else set_to("https://1.1.1.2")
 
 
 def of_a_person(act: str) -> Act:

@@ -29,7 +29,11 @@ from tests.running.serving import api_server
 from tests.running.test_answers import YES, asking, ended, paid, rows
 
 SECRET = "Bearer 7f3a-very-secret"
-BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
+BOTH = pytest.mark.parametrize(
+    ("own", "source"),
+    [("sqlite",) * 2, pytest.param("postgresql", "postgresql", marks=pytest.mark.long)],
+    indirect=True,
+)
 
 
 @pytest.fixture
