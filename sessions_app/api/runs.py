@@ -16,6 +16,7 @@ from ..models import Job
 from ..reads.lists import app_names
 from ..running import answers, runs, servers
 from ..running.answers import Given
+from ..running.first import First
 from ..sources import registry
 from ..sources.errors import shown
 from . import schemas
@@ -89,7 +90,7 @@ def say(request: HttpRequest, app_name: str, user_id: str, session_id: str, sour
     """Sends a message to the agent as the session's user, and returns the run in which it replies."""
     ref = ref_of(request, app_name, user_id, session_id, source, "operate")
     body, who = body_of(request, schemas.Message), actor_of(request)
-    return _started(runs.say(ref, body.text, actor=who), ref, who)
+    return _started(runs.say(ref, body.text, actor=who, first=First(instead_of=body.instead_of)), ref, who)
 
 
 @router.get(SESSION + "/runs/{uuid:run_id}", response=schemas.Run, summary="How a run is doing")

@@ -201,6 +201,11 @@ class Message(Schema):
     """A message to an agent."""
 
     text: str
+    instead_of: str = Field(
+        "",
+        description="the id of an earlier message of the user: the session is rewound to before it first, which needs the "
+        "permission append",
+    )
 
 
 class Run(Schema):

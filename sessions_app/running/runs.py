@@ -38,6 +38,7 @@ from ..reads.event_views import EventView
 from ..sources import agents, registry
 from . import servers
 from .client import Server, Stream
+from .first import NOTHING, First
 from .questions import check_waits
 from .servers import RUN
 
@@ -84,8 +85,9 @@ def make(
         raise Conflict(_("%(name)s is talking to the agent in this session right now.") % {"name": by}) from error
 
 
-def say(ref: SessionRef, text: str, *, actor: Actor) -> Job:
-    """Starts the run in which a session's agent answers a message of its user. Raises as `make`, Invalid, AgentError."""
+def say(ref: SessionRef, text: str, *, actor: Actor, first: First = NOTHING) -> Job:
+    """Starts the run in which a session's agent answers a message of its user. What is to be written `first` is written when
+    nothing else stands in the way, and the agent is up. Raises as `make` and `First`, Invalid, AgentError."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
@@ -95,10 +97,18 @@ def say(ref: SessionRef, text: str, *, actor: Actor) -> Job:
     if len(text) > TEXT_LENGTH:
         raise Invalid(_("A message can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="text")
     check_unmasked(text, actor, ref.app_name)
+    first.check(ref, actor=actor)
+    if first.instead_of:
+        server_of(ref)  # an agent that can't be started would cost the session its newest events
     after = newest(ref, actor=actor)
     with transaction.atomic():
         job = make(ref, [{"text": text}], after, actor=actor)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)
+    try:
+        first.write(ref, job.pk.hex, actor=actor)
+    except Exception:
+        runner.cancel(job)
+        raise
     runner.start(job)
     return job
 
@@ -254,10 +264,15 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=False)
     actor.check_may("operate", ref.source, ref.app_name)
     check_waits(ref, task["calls"], actor=SYSTEM)
+    return _send(job, ref, task, server_of(ref), beat)
+
+
+def server_of(ref: SessionRef) -> Server:
+    """Returns the server of a session's agent, and starts it if that is adkweb's to do. Raises AgentError."""
     server = servers.of(ref.source, ref.app_name)
     if server.is_remote:
         servers.check_same(server, ref)
-    return _send(job, ref, task, server, beat)
+    return server
 
 
 def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat: runner.Beat) -> Outcome:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
@@ -17,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from ..access.actor import Actor
 from ..access.shown import shown_words
 from ..domain.answers import Field, SignIn, fields, sign_in_link
-from ..domain.errors import AgentError, Conflict, Error, Invalid, NotFound
+from ..domain.errors import AgentError, Conflict, Error, Held, Invalid, NotFound, StaleSession
 from ..domain.json_values import dumps, loads
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING, MOST
 from ..domain.session_ref import SessionRef, digest_of
@@ -28,6 +29,8 @@ from ..jobs.lease import WAITING
 from ..reads import timeline
 from ..running import answers, runs
 from ..running.answers import Given
+from ..running.first import NOTHING, First, Replaced, replaced
+from ..running.first import rewound as rewound_by
 from ..search import inbox
 from ..search.inbox import Waiting
 from ..sources import agents
@@ -156,20 +159,26 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
     ref = SessionRef(**names)
-    return _page(request, ref, _cards(ref, actor(request)))
+    return _page(request, ref, _cards(ref, actor(request)), again=request.GET.get("again", ""))
 
 
 def _page(
-    request: HttpRequest, ref: SessionRef, cards: list[Card], status: int = 200, more: dict[str, str] | None = None
+    request: HttpRequest,
+    ref: SessionRef,
+    cards: list[Card],
+    status: int = 200,
+    more: dict[str, str] | None = None,
+    again: str = "",
 ) -> HttpResponse:
-    context = context_of(ref, actor(request), cards)
+    context = context_of(ref, actor(request), cards, again)
     if request.GET.get("have") == context["have"]:
         return HttpResponse(status=204)
     return page(request, "answers/_cards.html", {"ref": ref, **context, **(more or {})}, status)
 
 
-def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> dict[str, Any]:
-    """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice."""
+def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, again: str = "") -> dict[str, Any]:
+    """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice; `again` is the
+    event with the message that is edited and sent again."""
     last, shown = runs.last(ref), _cards(ref, who) if cards is None else cards
     run = last if last and last.state == WAITING else None
     sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
@@ -179,6 +188,9 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
     failed = last if may and runs.ended_badly(last) else None
     may_write = may and not agents.why_not(ref.source, ref.app_name)
     unfinished = runs.unfinished(ref, actor=who) if may_write and not run else None
+    may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
+    opened = _replaced(ref, again, who) if may_edit and not run else None
+    rewound = rewound_by(ref, failed.pk.hex, actor=who) if failed and may_edit and not run else None
     last_id = unfinished.id if unfinished else ""
     shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
     keys = [each.of.key for card in shown for each in card.questions]
@@ -191,9 +203,21 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
         "unsent": shown_words(runs.unsent(failed), who, ref.app_name) if failed else "",
         "may_answer": may,
         "may_write": may_write,
+        "may_edit": may_edit,
+        "again": again if opened else "",
+        "replaced": opened,
+        "revision_seen": repr(opened.plan.revision) if opened else "",
+        "rewound": rewound,
         "unfinished": unfinished,
-        "have": digest_of(*keys, shown_run, last_id),
+        "have": digest_of(*keys, shown_run, last_id, *([again, repr(opened.plan.revision)] if opened else [])),
     }
+
+
+def _replaced(ref: SessionRef, again: str, who: Actor) -> Replaced | None:
+    """Returns what sending a message again does; None if there's no such message any longer."""
+    with suppress(Invalid, NotFound, Conflict):
+        return replaced(ref, again, actor=who) if again else None
+    return None
 
 
 @require_POST
@@ -236,24 +260,42 @@ def _refused(
 
 
 class MessageForm(Form):
-    """A message to the agent, from the session's user."""
+    """A message to the agent, from the session's user; or the one that takes the place of an earlier one, that of the event
+    `again`: `revision` is the one that the session had when the form was opened."""
 
     text = Text(needed=True, widget=forms.Textarea)
+    again = Text(widget=forms.HiddenInput)
+    revision = Text(widget=forms.HiddenInput)
+
+    @property
+    def first(self) -> First:
+        """Returns what is written first. Raises Invalid."""
+        if not self.cleaned_data["again"]:
+            return NOTHING
+        try:
+            return First(instead_of=self.cleaned_data["again"], revision=float(self.cleaned_data["revision"]))
+        except ValueError as error:
+            raise Invalid(_("This form is incomplete. Open the page again.")) from error
 
 
 @require_POST
 def say(request: HttpRequest, **names: str) -> HttpResponse:
-    """Sends a message to the agent."""
+    """Sends a message to the agent, or another one in the place of an earlier one."""
     ref = SessionRef(**names)
     check_may(request, "operate", ref)
+    form = MessageForm.of(request)
     try:
-        runs.say(ref, MessageForm.of(request).read()["text"], actor=actor(request))
-    except (Invalid, Conflict, AgentError) as error:
+        runs.say(ref, form.read()["text"], actor=actor(request), first=form.first)
+    except (Invalid, Conflict, AgentError, Held, StaleSession) as error:
+        why = error.message
+        if isinstance(error, StaleSession):
+            why = _("This session changed after you opened the page. Review the changes again.")
         if not request.htmx:  # type: ignore[attr-defined]
-            messages.error(request, error.message)
+            messages.error(request, why)
             return _back(request, ref)
-        refused = {"unsent": request.POST.get("text", ""), "unsent_why": error.message}
-        return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused)
+        refused = {"unsent": request.POST.get("text", ""), "unsent_why": why}
+        again = request.POST.get("again", "")
+        return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused, again)
     return _back(request, ref)
 
 

@@ -1,14 +1,31 @@
 // #waits: the calls that wait for an answer, and the message to the agent. It is loaded again when they change; what was typed
-// is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a new line.
+// is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a new line. A [data-again] opens the message of
+// the event that it names here, to be edited and sent again; one without a name, a new message.
 (() => {
   const box = document.querySelector("#waits");
   if (!box) return;
   const typed = new Map();
   let focused = null;
   let wrote = false; // the next message follows in the same field
+  let opened = false; // a message to be sent again, or none any longer
   const fields = () => [...box.querySelectorAll(":is(input, textarea, select)[id]")];
 
-  if (location.hash === "#waits") fields()[0]?.focus();
+  const message = () => box.querySelector(".composer textarea");
+
+  function write() {
+    const field = message();
+    field?.focus({ preventScroll: true });
+    field?.setSelectionRange(field.value.length, field.value.length);
+  }
+
+  if (location.hash === "#waits") box.querySelector("[name=again]") ? write() : fields()[0]?.focus();
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("[data-again]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const address = `${box.getAttribute("hx-get")}?again=${encodeURIComponent(link.dataset.again)}`;
+    window.htmx.ajax("GET", address, { source: box.parentElement, target: box, swap: "innerHTML" });
+  });
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || !event.target.matches("[data-enter-sends]"))
       return;
@@ -22,14 +39,17 @@
   box.addEventListener("htmx:beforeSwap", ({ detail }) => {
     typed.clear();
     focused = document.activeElement;
+    opened =
+      new URL(detail.pathInfo.requestPath, location.href).searchParams.has("again") && detail.requestConfig.elt !== box;
     if (detail.requestConfig.verb !== "get") return; // an answer was sent: its own fields come back with it
     for (const field of fields()) typed.set(field.id, field);
   });
   box.addEventListener("htmx:afterSwap", () => {
     for (const field of fields()) if (typed.has(field.id)) field.replaceWith(typed.get(field.id));
-    const message = wrote && box.querySelector("#message");
-    if (message) wrote = false;
-    const next = box.contains(focused) ? focused : message;
+    if (opened) return write();
+    const field = wrote && message();
+    if (field) wrote = false;
+    const next = box.contains(focused) ? focused : field;
     if (next && document.activeElement === document.body) next.focus({ preventScroll: true });
   });
 })();

@@ -279,3 +279,37 @@ def test_of_two_calls_with_one_id_the_one_that_is_answered_is_shown(ref: Session
     asked = asked_by(ref, timeline.events(ref, limit=1, actor=ALICE).rows[-1].id, actor=ALICE)
     assert [each.call.value["message"] for each in asked] == ["Pay it all?"]
     assert [card.one("legend").text for card in cards(maria, ref)] == ["Pay it all?"]
+
+
+def begun(ref: SessionRef) -> str:
+    """A turn in the session; returns the id of the user's message."""
+    for author, text in (("user", "Book a flight"), ("agent", "Which one?")):
+        part = {"author": author, "invocation_id": "i1", "content": {"parts": [{"text": text}]}}
+        appended = append_event(ref, part, actor=ALICE)
+    return timeline.events(ref, actor=ALICE).rows[-2].id if appended else ""
+
+
+def test_a_message_is_opened_with_what_sending_it_again_hides(ref: SessionRef, maria: Browser, guest: Browser) -> None:
+    again = begun(ref)
+    composer = maria.open("session", **ref._asdict(), query={"again": again}).one("form", class_="composer")
+    assert composer.fields() == {**composer.fields(), "text": "Book a flight", "again": again}
+    assert "The agent will no longer get 2 events." in composer.text
+    guest.force_login(somebody("olga", "operator"))
+    page = guest.open("session", **ref._asdict(), query={"again": again})
+    assert page.one("form", class_="composer").fields()["text"] == ""
+    assert "data-may-send" not in page.one(id="events")
+
+
+def test_a_message_to_be_sent_again_stays_if_the_session_has_changed(
+    ref: SessionRef, maria: Browser, sent: list[Any]
+) -> None:
+    again = begun(ref)
+    form = maria.open("session", **ref._asdict(), query={"again": again}).one("form", class_="composer").fields()
+    append_event(ref, {"author": "agent", "content": {"parts": [{"text": "Well?"}]}}, actor=ALICE)
+    address = reverse("say", kwargs=ref._asdict())
+    refused = maria.post(address, {**form, "text": "Book a train"}, headers={"HX-Request": "true"})
+    composer = page_of(refused).one("form", class_="composer")
+    assert (refused.status_code, sent) == (409, [])
+    assert "Review the changes again." in composer.text
+    assert "no longer get 3 events." in composer.text
+    assert composer.fields()["text"] == "Book a train"

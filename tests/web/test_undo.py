@@ -243,6 +243,21 @@ def test_a_rewind_is_taken_back_by_a_rewind(ref: SessionRef, maria: Browser, wri
     assert response["Location"] == reverse("rewind", kwargs=ref._asdict()) + f"?before={event['invocation_id']}"
 
 
+def test_a_rewind_is_undone_at_once_if_nothing_came_after_it(
+    ref: SessionRef, maria: Browser, write: Add, actor: Actor
+) -> None:
+    write(ref, {"mood": "good"})
+    event = rewind(ref, "i1", actor=actor).event
+    assert "mood" not in state_of(ref)["session"]
+    names = {"event_id": event["id"], **ref._asdict()}
+    assert maria.send("undo", {"once": "o"}, **names)["Location"] == reverse("session", kwargs=ref._asdict())
+    assert state_of(ref)["session"]["mood"] == "good"
+    later = rewind(ref, "i1", actor=actor).event
+    write(ref, {"mood": "bad"}, "i2")
+    names["event_id"] = later["id"]
+    assert maria.send("undo", {"once": "p"}, **names)["Location"].startswith(reverse("rewind", kwargs=ref._asdict()))
+
+
 def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
     ref: SessionRef, maria: Browser, write: Add, actor: Actor
 ) -> None:

@@ -1,5 +1,7 @@
 """Undoes an event, at once or by the form that edits state, filled in. Restores a moment by that form."""
 
+from contextlib import suppress
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -10,10 +12,11 @@ from django_htmx.http import HttpResponseClientRedirect, HttpResponseClientRefre
 
 from ...access import approval
 from ...access.actor import Actor
-from ...domain.errors import Conflict, Invalid
+from ...domain.errors import Conflict, Invalid, StaleSession
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.state import STORED
 from ...edits import queue
+from ...edits import rewind as rewind_core
 from ...edits import undo as core
 from ...edits.edit import edit_state
 from ...reads import timeline
@@ -40,6 +43,8 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     check_may(request, "append", SessionRef(**names))
     event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     if event.description.actions.get("rewind_before_invocation_id") and event.invocation_id:
+        if request.method == "POST" and (taken := _rewind_at_once(request, event)):
+            return _tell(request, event, taken, redo=False)
         return _lead(request, rewind.address(event.ref, event.invocation_id))
     try:
         plan = core.undo(event.ref, event_id, actor=actor(request))
@@ -52,15 +57,17 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
         return edit.taking_back(request, plan, "undoes", reason)
     given = UndoForm.of(request).read()
     appended = _at_once(plan, actor(request), reason, given["once"])
-    if appended is None:
-        return _ask(request)
+    return _tell(request, event, appended, redo=given["redo"]) if appended else _ask(request)
+
+
+def _tell(request: HttpRequest, event: EventView, appended: Appended, *, redo: bool) -> HttpResponse:
     if appended.seq is None:
         messages.info(request, _("This edit has already been written."))
     else:
-        said = _("Redone.") if given["redo"] else _("Undone.")
-        edit.tell_saved(request, event.ref, appended.event["id"], appended.seq, said, redo=not given["redo"])
+        said = _("Redone.") if redo else _("Undone.")
+        edit.tell_saved(request, event.ref, appended.event["id"], appended.seq, said, redo=not redo)
     if not request.htmx:  # type: ignore[attr-defined]
-        return redirect(reverse("session", kwargs=names))
+        return redirect(reverse("session", kwargs=event.ref._asdict()))
     if event.ref.session_id == OWN_NAME:
         return HttpResponseClientRefresh()  # the page of an app or a user, to which no state is pushed
     return page(request, "edits/queued/_outcomes.html")
@@ -78,6 +85,20 @@ def _at_once(plan: core.Plan, who: Actor, reason: str, once: str) -> Appended | 
         return edit_state(ref, plan.entries, actor=who, reason=reason, once=once, of={"undoes": plan.event.id})
     except Conflict:
         return None
+
+
+def _rewind_at_once(request: HttpRequest, event: EventView) -> Appended | None:
+    """Writes the undo of a rewind. Returns None if a person is to look at it first: the agent would lose what was said
+    since; somebody else has to agree; or an agent runs."""
+    ref, who = event.ref, actor(request)
+    plan = rewind_core.plan(ref, event.invocation_id, actor=who)
+    if plan.gone.events or queue.held(ref, actor=who) or approval.held_keys(*ref[:2], [c.key for c in plan.changes]):
+        return None
+    reason = _("Undo of event %(number)s") % _named(request, event)
+    once = UndoForm.of(request).read()["once"]
+    with suppress(Conflict, StaleSession):
+        return rewind_core.rewind(ref, event.invocation_id, actor=who, reason=reason, revision=plan.revision, once=once)
+    return None
 
 
 def _ask(request: HttpRequest) -> HttpResponse:

@@ -81,7 +81,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "ordered": database.has_order(ref.source),
         "target": of_session(view, wrote, whole=whole),
         **labels.of_session(ref, actor(request)),
-        **answers.context_of(ref, actor(request)),
+        **answers.context_of(ref, actor(request), again=request.GET.get("again", "")),
         **_timeline(request, ref, then.get("event"), upto),
     }
     pins = urlencode({"pin": [key.encode("utf-8", "replace") for key in pinned(request)]}, doseq=True)

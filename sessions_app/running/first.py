@@ -1,0 +1,82 @@
+"""What is written into a session right before a message goes to its agent: state that is set, or a rewind to before an
+earlier message, which the new one replaces. Each is an edit: it needs an editor, and is checked as every other one.
+
+    say(ref, "Book the first one", first=First(instead_of="e4"), actor=actor)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..access import approval
+from ..access.actor import Actor
+from ..domain.errors import Invalid
+from ..domain.invocations import begins_turn
+from ..domain.session_ref import SessionRef
+from ..edits import edit, rewind
+from ..edits.edit import Entry
+from ..reads import timeline
+from ..reads.event_views import EventView
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The keys to set, as an edit has them, and why; or the event with the message that is replaced, and the revision that
+    the session had when someone looked at what a rewind to there hides."""
+
+    entries: Sequence[Entry] = ()
+    reason: str = ""
+    instead_of: str = ""
+    revision: float | None = None
+
+    def check(self, ref: SessionRef, *, actor: Actor) -> None:
+        """Raises NotAllowed for who isn't an editor, Held if a key needs a second person, Invalid for a mistake."""
+        if not (self.entries or self.instead_of):
+            return
+        actor.check_may("append", ref.source, ref.app_name)
+        if self.entries and self.instead_of:
+            raise Invalid(_("Set state, or replace a message, but not both at once."))
+        keys = [each.key for each in self.entries]
+        if self.instead_of:
+            keys = [each.key for each in replaced(ref, self.instead_of, actor=actor).plan.changes]
+        approval.check(ref.source, ref.app_name, keys, actor=actor)
+
+    def write(self, ref: SessionRef, once: str, *, actor: Actor) -> None:
+        """Writes it. Raises what an edit and a rewind raise."""
+        if self.instead_of:
+            before = timeline.event(ref, self.instead_of, actor=actor).invocation_id
+            rewind.rewind(ref, before, actor=actor, reason=self.reason, revision=self.revision, once=once)
+        elif self.entries:
+            edit.overwrite_state(ref, self.entries, actor=actor, reason=self.reason, once=once)
+
+
+NOTHING: Final = First()
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """An earlier message of the user, and the rewind to before it."""
+
+    text: str
+    plan: rewind.Plan
+
+
+def replaced(ref: SessionRef, event_id: str, *, actor: Actor) -> Replaced:
+    """Returns what happens when another message takes the place of an earlier one. Raises Invalid for an event that isn't a
+    message with which a turn began, and what `rewind.plan` raises."""
+    event = timeline.event(ref, event_id, actor=actor)
+    plan = rewind.plan(ref, event.invocation_id, actor=actor) if event.invocation_id else None
+    if plan is None or plan.first.id != event.id or not begins_turn(event.description):
+        raise Invalid(_("Only a message of the user with which a turn began can be edited and sent again."))
+    text = "".join(part.value for part in event.description.parts if part.kind == "text")
+    return Replaced(text, plan)
+
+
+def rewound(ref: SessionRef, once: str, *, actor: Actor) -> EventView | None:
+    """Returns the rewind that was written with `once`, if nothing came after it."""
+    for event in timeline.events(ref, limit=1, actor=actor).rows:
+        if event.id == edit.id_of(once, ["rewind", event.description.actions.get("rewind_before_invocation_id")]):
+            return event
+    return None

@@ -1,0 +1,95 @@
+"""What is written before a message goes out: a rewind to before the message that it replaces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app.access import approval, roles
+from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import AgentError, Held, Invalid, NotAllowed, StaleSession
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import Job
+from sessions_app.reads import timeline, views
+from sessions_app.running import children, first, runs
+from sessions_app.running.first import First
+from sessions_app.writes.sessions import create_session
+from tests.running.test_answers import ended, rows
+from tests.support.people import ALICE, somebody
+
+
+@pytest.fixture
+def ref(
+    own: str, agents: Path, settings: Any, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> SessionRef:
+    """A session with two turns, in each of which the agent has counted once."""
+    source = open_source(new_store("sqlite"))
+    settings.AGENTS, settings.RUN_AGENTS = {source: str(agents)}, True
+    made = create_session(source, "helper", "ana", session_id="s1", state={"tier": "gold"}, actor=SYSTEM)
+    for _ in range(2):
+        ended(runs.say(made, "count", actor=SYSTEM))
+    return made
+
+
+def asked(ref: SessionRef) -> list[Any]:
+    """The messages of the user."""
+    return [row for row in rows(ref) if row.description.by_user and row.description.text]
+
+
+def counted(ref: SessionRef) -> Any:
+    return views.session(ref, actor=SYSTEM).state.session["counted"]
+
+
+@pytest.mark.guarantee(
+    "Agents", "A message that is edited and sent again replaces the old branch, which stays to be seen."
+)
+def test_an_earlier_message_is_replaced_and_its_branch_stays(ref: SessionRef) -> None:
+    _first, second = asked(ref)
+    plan = first.replaced(ref, second.id, actor=ALICE)
+    assert (plan.text, plan.plan.gone.events, [each.key for each in plan.plan.changes]) == ("count", 4, ["counted"])
+    job = ended(runs.say(ref, "count count", first=First(instead_of=second.id), actor=ALICE))
+    assert (job.state, job.message, counted(ref)) == ("done", "", 3)
+    assert [row.description.text for row in asked(ref)] == ["count", "count", "count count"]
+    assert first.rewound(ref, job.pk.hex, actor=ALICE) is None  # the message came after it
+
+
+def test_nothing_is_rewound_if_the_agent_cant_be_started(ref: SessionRef, settings: Any) -> None:
+    children.stop_all(4)
+    settings.AGENT_PYTHON = "/nowhere/python"
+    before = len(rows(ref))
+    with pytest.raises(AgentError, match="nowhere"):
+        runs.say(ref, "again", first=First(instead_of=asked(ref)[1].id), actor=ALICE)
+    assert (len(rows(ref)), Job.objects.filter(state="waiting").count()) == (before, 0)
+
+
+def test_if_sending_fails_the_rewind_is_there_to_be_undone(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> Any:
+        raise AgentError("away")
+        yield
+
+    monkeypatch.setattr("sessions_app.running.client.Stream.__iter__", away)
+    job = ended(runs.say(ref, "again", first=First(instead_of=asked(ref)[1].id), actor=ALICE))
+    assert (job.message, json.loads(job.result)["sent"], runs.unsent(job)) == ("away", False, "again")
+    written = first.rewound(ref, job.pk.hex, actor=ALICE)
+    assert written == rows(ref)[-1]
+
+
+def test_what_may_not_be_rewound_is_not_sent(ref: SessionRef) -> None:
+    one, two = asked(ref)
+    before = len(rows(ref))
+    revision = views.session(ref, actor=SYSTEM).revision
+    with pytest.raises(StaleSession):
+        runs.say(ref, "again", first=First(instead_of=two.id, revision=revision - 1), actor=ALICE)
+    with pytest.raises(Invalid, match="Only a message of the user"):
+        runs.say(ref, "again", first=First(instead_of=rows(ref)[-1].id), actor=ALICE)
+    with pytest.raises(NotAllowed):
+        runs.say(ref, "again", first=First(instead_of=one.id), actor=roles.actor_of(somebody("olga", "operator")))
+    approval.make(by=ALICE, keys="counted")
+    with pytest.raises(Held, match="counted: needs a second person"):
+        runs.say(ref, "again", first=First(instead_of=two.id), actor=ALICE)
+    assert (len(rows(ref)), Job.objects.filter(state="waiting").count()) == (before, 0)
+    assert timeline.status_of(ref, actor=SYSTEM).name == "idle"
