@@ -18,7 +18,7 @@
     field?.setSelectionRange(field.value.length, field.value.length);
   }
 
-  if (location.hash === "#waits") box.querySelector("[name=again]") ? write() : fields()[0]?.focus();
+  if (location.hash === "#waits") fields()[0]?.focus();
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("[data-again]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -313,3 +313,17 @@ def test_a_message_to_be_sent_again_stays_if_the_session_has_changed(
     assert "Review the changes again." in composer.text
     assert "no longer get 3 events." in composer.text
     assert composer.fields()["text"] == "Book a train"
+
+
+def test_a_new_conversation_opens_where_its_first_message_is_written(
+    ref: SessionRef, maria: Browser, settings: Settings
+) -> None:
+    names = {"source": ref.source, "app_name": ref.app_name}
+    form = maria.open(maria.open("app", **names).links()["New conversation"]).one("form", class_="form").fields()
+    created = maria.send("new-session", {**form, "user_id": "zoe", "session_id": "s9"})
+    assert created["Location"].endswith("/booking/zoe/s9/?density=chat#message")
+    assert maria.open(created["Location"]).one("form", class_="composer").one(id="message")
+    settings.AGENTS = {}
+    assert "New session" in maria.open("app", **names).links()
+    created = maria.send("new-session", {**form, "user_id": "zoe", "session_id": "s8"})
+    assert created["Location"].endswith("/booking/zoe/s8/")

@@ -29,7 +29,7 @@ from ...reads.users import meant
 from ...search.health import Of
 from ...search.index import feed
 from ...search.results import Row, indexed
-from ...sources import database, registry
+from ...sources import agents, database, registry
 from ...writes.sessions import create_session, delete_session
 from ..forms import Confirm, Form, Read, Text, act
 from ..html.render import page, to_type, typed
@@ -113,7 +113,9 @@ def new(request: HttpRequest) -> HttpResponse:
     """Creates a session with its initial state."""
     who = actor(request)
     who.check_permission("append")
-    form = NewForm.of(request, initial={"state": "{}"} | request.GET.dict())
+    given = request.GET.dict()
+    focus = "user_id" if given.get("app_name") and not given.get("user_id") else ""
+    form = NewForm.of(request, initial={"state": "{}"} | given, focus=focus)
     sources = [
         each.alias
         for each in registry.listed()
@@ -123,8 +125,18 @@ def new(request: HttpRequest) -> HttpResponse:
     ref, status = act(form, lambda given: _create(**given, who=who))
     if ref:
         messages.success(request, _("Session created."))
-        return redirect(reverse("session", kwargs=ref._asdict()))
-    return page(request, "home/sessions/new.html", {"form": form, "apps": _app_names(sources, who)}, status)
+        begins = (
+            "?density=chat#message" if may_talk(ref.source, ref.app_name, who) else ""
+        )  # where its first message is written
+        return redirect(reverse("session", kwargs=ref._asdict()) + begins)
+    talks = given.get("source") in sources and may_talk(given["source"], given.get("app_name", ""), who)
+    context = {"form": form, "apps": _app_names(sources, who), "may_talk": talks}
+    return page(request, "home/sessions/new.html", context, status)
+
+
+def may_talk(source: str, app_name: str, who: Actor) -> bool:
+    """Tells whether someone may write to the agent of an app, and adkweb can start it."""
+    return who.may_write("operate", source, app_name) and not agents.why_not(source, app_name)
 
 
 def _app_names(sources: Iterable[str], who: Actor) -> list[str]:
@@ -203,6 +215,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "target": with_writers(of_app(source, app_name, actor(request), partly=True), actor(request), whole=whole),
         "all": whole,
         "users": lists.users(source, app_name, limit=USERS, actor=actor(request)),
+        "may_talk": may_talk(source, app_name, actor(request)),
         "behind": _behind(request, source, app_name),
         "sessions": _shown(lists.sessions(source, app_name, limit=SESSIONS, actor=actor(request)), request),
         "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
@@ -235,6 +248,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "user_id": user_id,
         "target": with_writers(of_user(source, app_name, user_id, who, partly=True), who, whole=whole),
         "all": whole,
+        "may_talk": may_talk(source, app_name, who),
         "keeps_privacy": who.may_write("admin", source, app_name),
         "sessions": _shown(lists.sessions(source, app_name, user_id, limit=SESSIONS, actor=who), request),
         "changes": lists.left_out(own_session(source, app_name, user_id), actor=who),
