@@ -420,8 +420,8 @@ def waiting() -> list[Visit]:
             apart=True,
         ),
         Visit(
-            "2026-11-20T08:31", "booking", "lena@example.com", "sister-visit",
-            ["Put the flight in my calendar"],
+            "2026-11-20T08:30", "booking", "lena@example.com", "sister-visit",
+            ["How do I get this flight into my calendar?", "Put it in my calendar"],
             state=booked("D82771", "OSL", "LIS", "2026-12-21", 96.4),
             apart=True,
         ),

@@ -288,7 +288,7 @@ BROKEN = [
     ("DROP TRIGGER adkweb_keep_initial_state", "removed: adkweb_keep_initial_state"),
     ("DROP TABLE app_states", "the table “app_states” has no app_name"),
     ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
-    (EVENT.format("'no json'"), "1 of the newest 243 events cannot be loaded by google-adk, and with them"),
+    (EVENT.format("'no json'"), "1 of the newest 245 events cannot be loaded by google-adk, and with them"),
     (EVENT.format("'[]'"), "(event_data is not an object)"),
     (
         EVENT.format("json_set(event_data, '$.actions.surprise', 1)"),

@@ -133,16 +133,16 @@ def here_is_your_pass(turn: Turn, answer: dict[str, Any]) -> LlmResponse:
     return say(f"Here is the boarding pass for {answer['reference']}. I also kept it as boarding-pass.png.")
 
 
+@booking.said(r"how .*calendar")
+def explain_sign_in(turn: Turn, found: re.Match[str]) -> LlmResponse:
+    """Say how to sign in where nobody answers."""
+    return say(f"Tell me to, and I ask you to sign in. This demo has no calendar, so come back with {SIGNED_IN}")
+
+
 @booking.said(r"calendar")
 def calendar(turn: Turn, found: re.Match[str]) -> LlmResponse:
     """Add the flight to the calendar."""
-    return reply(
-        types.Part(
-            text="For that, I need you to sign in to your calendar. This is a demo, so nobody answers there: "
-            f"enter `{SIGNED_IN}` as the address that you come back to."
-        ),
-        types.Part(function_call=types.FunctionCall(name="add_to_calendar", args={})),
-    )
+    return call("add_to_calendar")
 
 
 @booking.answered("add_to_calendar")
