@@ -7,11 +7,27 @@
 
 `base` has what both services share: ADK's semantics, and what happens to a session that someone else has changed.
 `conversion` turns ADK's objects into stored JSON and back. A backend keeps the sessions and works in `threads`. It is
-either `table_store`, for which `django_service` sets Django up, or `http_store` with `http_client` and `http_answers`,
-which need no Django.
+either `table_store`, for which `django_service` sets Django up, or `http_store` with `http_client` and `http_answers`.
+Only `django_service` and `table_store` need Django: each name is loaded when it is used.
 """
 
-from .django_service import DjangoSessionService
-from .http_service import HttpSessionService, register
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .django_service import DjangoSessionService
+    from .http_service import HttpSessionService, register
 
 __all__ = ["DjangoSessionService", "HttpSessionService", "register"]
+
+_MODULES = {
+    "DjangoSessionService": "django_service",
+    "HttpSessionService": "http_service",
+    "register": "http_service",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

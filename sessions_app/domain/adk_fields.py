@@ -9,14 +9,15 @@ import functools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
-
-from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError, ValidationErrorKind
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import Invalid
 from .json_values import MAX_DEPTH
 from .translation import Message
 from .translation import gettext_lazy as _
+
+if TYPE_CHECKING:  # agents' processes read these fields, and don't have it
+    from jsonschema_rs import Draft202012Validator, ValidationError
 
 _NAMES: Final = {"boolean": "bool", "integer": "int", "number": "float", "string": "str"}
 _PYTHON: Final = {"array": list, "boolean": bool, "object": dict, "string": str}
@@ -48,6 +49,8 @@ ANYTHING: Final = {
 
 def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
     """Raises Invalid, naming the path, if google-adk could not load this event; a `newer` one may know more fields."""
+    from jsonschema_rs import ValidationError
+
     try:
         _validator(newer).validate(event)
     except UnicodeEncodeError:  # half of a surrogate pair in a field's name
@@ -59,13 +62,17 @@ def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
 
 
 @functools.cache
-def _validator(newer: bool) -> Draft202012Validator:
+def _validator(newer: bool) -> "Draft202012Validator":
+    from jsonschema_rs import Draft202012Validator, RegexOptions
+
     # Messages contain no values, which may be large. The first fault stops it, so 100,000 faults cost no more than one.
     schema = {"$ref": "#/$defs/Event", "$defs": {**models(), "Unknown": newer}}
     return Draft202012Validator(schema, mask="…", pattern_options=RegexOptions())
 
 
-def _problem(error: ValidationError) -> Message:
+def _problem(error: "ValidationError") -> Message:
+    from jsonschema_rs import ValidationErrorKind
+
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     match error.kind:
         case ValidationErrorKind.Required():

@@ -7,15 +7,19 @@ unreadable for the agent: MAX_DEPTH keeps a margin below that for the levels aro
 import json
 import math
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
-
-import orjson
 
 from .errors import Invalid
 from .translation import Message
 from .translation import gettext_lazy as _
+
+read_fast: Callable[[str | bytes], Any] = json.loads
+with suppress(ImportError):  # an agent's process has only what google-adk brings
+    import orjson
+
+    read_fast = orjson.loads
 
 MAX_DEPTH: Final = 150
 MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: creating more holds up every other thread
@@ -121,7 +125,7 @@ def read_stored_or_none(text: str | bytes | None) -> Any:
 def damage_of(text: str | bytes) -> str:
     """Returns why a stored text can't be read as a JSON object; empty if it can. It is cheap even for many texts."""
     try:
-        value = orjson.loads(text)
+        value = read_fast(text)
     except ValueError:  # also for what `read_stored` reads: NaN, half of a surrogate pair
         try:
             value = read_stored(text if isinstance(text, str) else text.decode("utf-8", "replace"))
@@ -156,7 +160,7 @@ def _read(text: str | bytes) -> Any:
     try:
         raw = text.encode() if isinstance(text, str) else text
         if raw.count(b"[") + raw.count(b"{") < _MAY_BE_DEEP and not _has_long_integer(raw):
-            return orjson.loads(raw)
+            return read_fast(raw)
     except ValueError:  # NaN, 1e999 or half of a surrogate pair, which json reads
         pass
     if isinstance(text, bytes):

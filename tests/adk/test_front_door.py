@@ -7,6 +7,7 @@ import pytest
 
 import adkweb
 import sessions_app.adk
+from tests.support.installed import not_brought_by
 
 
 @pytest.mark.parametrize("name", ["DjangoSessionService", "HttpSessionService", "register"])
@@ -26,3 +27,19 @@ def test_to_import_it_loads_neither_django_nor_google_adk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_what_lives_in_an_agents_process_needs_only_what_google_adk_brings() -> None:
+    blocked = not_brought_by("google-adk", "httpx", "pydantic")
+    assert {"django", "channels", "orjson"} <= blocked
+    script = f"""
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked - {"adkweb", "sessions_app"}!r}:
+            raise ModuleNotFoundError("blocked: " + name, name=name)
+sys.meta_path.insert(0, Blocker())
+from adkweb import HttpSessionService
+HttpSessionService("http://127.0.0.1:1", token="t")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -6,13 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from packaging.requirements import Requirement
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -24,6 +22,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.conftest import FORMATS
 from tests.running.asking import Asking, gone, responses, stored
+from tests.support.installed import not_brought_by
 
 HERE = Path(__file__).parent
 LAUNCHER = HERE.parents[1] / "sessions_app" / "running" / "launcher.py"
@@ -71,25 +70,8 @@ def live(url: str, headers: dict[str, str]) -> int:
     [("google-adk[db]", "sqlite+aiosqlite:///:memory:"), ("google-adk", "sqlite:///{agents}/plain.db")],
 )
 def test_it_imports_nothing_but_google_adk_and_what_that_brings(agents: Path, adk: str, sessions: str) -> None:
-    allowed, wanted = set(), [adk]
-    while wanted:
-        requirement = Requirement(wanted.pop())
-        if requirement not in allowed:
-            allowed.add(requirement)
-            extras = requirement.extras or {""}
-            needs = map(Requirement, distribution(requirement.name).requires or [])
-            wanted += [
-                str(each)
-                for each in needs
-                if not each.marker or any(each.marker.evaluate({"extra": e}) for e in extras)
-            ]
-    names = {each.name.lower().replace("_", "-") for each in allowed}
-    tops = {
-        top
-        for top, owners in packages_distributions().items()
-        if not names & {owner.lower().replace("_", "-") for owner in owners}
-    }
-    assert {"django", "sessions_app", "adkweb", "orjson"} <= tops | {"sessions_app", "adkweb"}
+    tops = not_brought_by(adk)
+    assert {"django", "orjson"} <= tops
     blocked = tops | {"sessions_app", "adkweb"}
     code = f"""
 import sys, runpy
