@@ -1,4 +1,5 @@
-"""Tokens, with which programs sign in. A token has one permission, for the apps that match a pattern.
+"""Tokens, with which programs sign in. A token has one permission, for the apps that match a pattern; that of a companion
+has none, and only reports.
 
     token, text = tokens.create("booking-agent", "append", "booking", by=actor)
     text = token.renew(by=actor, hours=24)
@@ -27,7 +28,7 @@ from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
-from ..domain.roles import PERMISSIONS, Permission
+from ..domain.roles import COMPANION, OF_TOKENS, Permission
 from .actor import PATTERN_LENGTH, Actor, Grant, checked_pattern
 from .audit.record import record, record_with
 
@@ -163,10 +164,16 @@ class ApiToken(models.Model):
 
     @property
     def actor(self) -> Actor | None:
-        """Returns the actor that it stands for, or None if it ended."""
+        """Returns the actor that it stands for, or None if it ended. A companion's sees nothing."""
         if self.ended:
             return None
-        return Actor(f"token {self.name}", (Grant(cast(Permission, self.permission), self.apps),), f"token {self.pk}")
+        grants = () if self.is_companion else (Grant(cast(Permission, self.permission), self.apps),)
+        return Actor(f"token {self.name}", grants, f"token {self.pk}")
+
+    @property
+    def is_companion(self) -> bool:
+        """Returns whether it is for reports of a companion, and for nothing else."""
+        return self.permission == COMPANION
 
     def renew(self, *, by: Actor, hours: int = OVERLAP_HOURS, holders: Iterable[str] | None = None) -> str:
         """Gives it a new text, and as many days as it had, and returns the text.
@@ -278,10 +285,12 @@ def create(
 
 
 class SignedIn(NamedTuple):
-    """A program that is signed in. `rate` is its token's own limit of requests a minute, None if it has none."""
+    """A program that is signed in. `rate` is its token's own limit of requests a minute, None if it has none. `reports` is
+    the pattern of the apps about which a companion reports, None for any other program."""
 
     actor: Actor
     rate: int | None
+    reports: str | None = None
 
     @property
     def most(self) -> int:
@@ -293,8 +302,14 @@ known: dict[str, tuple[float, SignedIn]] = {}  # by digest: until when it is tru
 
 
 def sign_in(text: str, address: str = "") -> SignedIn | None:
-    """Returns the token with this text, or None if it is unknown or ended. Notes the minute of the use and its
-    address."""
+    """Returns the token with this text, or None if it is unknown or ended, or a companion's. Notes the minute of the use and
+    its address."""
+    signed_in = of_any(text, address)
+    return signed_in if signed_in and signed_in.reports is None else None
+
+
+def of_any(text: str, address: str = "") -> SignedIn | None:
+    """Returns what `sign_in` does, also for a companion."""
     digest = _digest(text)
     until, signed_in = known.get(digest, (0.0, None))
     if signed_in is not None and time.monotonic() < until:
@@ -310,7 +325,7 @@ def sign_in(text: str, address: str = "") -> SignedIn | None:
         with suppress(OperationalError):  # locked: the next request writes it
             ApiToken.objects.filter(stale, pk=token.pk).update(used=now, used_from=address[:ADDRESS_LENGTH])
     left = _TRUSTED_SECONDS if token.ends is None else (token.ends - now).total_seconds()
-    signed_in = SignedIn(actor, token.rate)
+    signed_in = SignedIn(actor, token.rate, token.apps if token.is_companion else None)
     known[digest] = (time.monotonic() + min(_TRUSTED_SECONDS, left), signed_in)
     return signed_in
 
@@ -357,6 +372,8 @@ def why_refused(text: str) -> str:
         return _("This token was renewed and has since expired. Use the new one.")
     if token.expired:
         return _("This token has expired. Create a new one.")
+    if token.is_companion and not token.orphaned:
+        return _("This token is for a companion, which only reports what an agent does.")
     return _("This token stopped working because the person who created it can no longer sign in.")
 
 
@@ -385,9 +402,9 @@ def _check(name: str, permission: str) -> None:
         raise Invalid(error.message, field="name") from error
     if not name.isprintable():
         raise Invalid(_("Names can't contain line breaks or invisible characters."), field="name")
-    if permission not in PERMISSIONS:
+    if permission not in OF_TOKENS:
         raise Invalid(
-            _("Choose one of these permissions: %(names)s.") % {"names": ", ".join(PERMISSIONS)}, field="permission"
+            _("Choose one of these permissions: %(names)s.") % {"names": ", ".join(OF_TOKENS)}, field="permission"
         )
 
 

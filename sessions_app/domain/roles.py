@@ -7,11 +7,13 @@ from .translation import gettext_lazy as _
 
 Permission = Literal["read", "operate", "append", "admin"]
 PERMISSIONS: Final[tuple[Permission, ...]] = ("read", "operate", "append", "admin")  # each includes those before it
-OF_TOKENS: Final[dict[Permission, Message]] = {  # what a program with such a token may do
+COMPANION: Final = "companion"  # what a companion's token has instead of a permission
+OF_TOKENS: Final[dict[str, Message]] = {  # what a program with such a token may do
     "read": _("can see sessions, events and state"),
     "operate": _("can also write to agents, answer and stop them"),
     "append": _("can also create sessions, append events and edit state, which is what an agent needs"),
     "admin": _("can also delete and import sessions"),
+    COMPANION: _("only reports what an agent does, and is told to stop it"),
 }
 
 

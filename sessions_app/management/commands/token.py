@@ -12,7 +12,7 @@ from ...access import tokens
 from ...access.actor import TERMINAL, Actor
 from ...access.tokens import ApiToken
 from ...domain.errors import Error
-from ...domain.roles import PERMISSIONS
+from ...domain.roles import OF_TOKENS
 from ._terminal import plain
 
 _HOLDER = "a person who has its text, as an account is called; may be given again"
@@ -35,10 +35,10 @@ class Command(BaseCommand):
             "--permission",
             "--right",
             "--scope",  # its former names, which scripts may still use
-            choices=PERMISSIONS,
+            choices=tuple(OF_TOKENS),
             default="append",
             help="what it may do: read; operate (also run agents); append (for agents and edits); admin (also "
-            "delete and import)",
+            "delete and import); companion (only report what an agent does)",
         )
         create.add_argument(
             "--apps", metavar="PATTERN", default="*", help="the apps that it may use: booking, booking-* (*)"
