@@ -24,7 +24,7 @@ from .domain.session_ref import SessionRef
 
 log = logging.getLogger("adkweb.broadcast")
 
-What = Literal["events", "queued", "watching", "begun", "spoken"]
+What = Literal["events", "queued", "watching", "begun", "spoken", "at work"]
 
 GROUP: Final = "adkweb.moves"
 PROCESS = uuid.uuid4().hex  # of this process; a fork has another one
@@ -36,7 +36,8 @@ _PATIENCE_SECONDS: Final = 5.0
 @dataclass(frozen=True, slots=True)
 class Move:
     """A message that a session changed: its events or state, its queued edits and runs, or who watches it in a process;
-    that it started to match a watched view; or that its agent says something, which is not an event yet."""
+    that it started to match a watched view; that its agent says something, which is not an event yet; or that it calls
+    something else now, as its companion reports."""
 
     what: What
     ref: SessionRef

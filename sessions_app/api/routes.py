@@ -26,6 +26,7 @@ from . import (
     apps,
     artifacts,
     checks,
+    companion,
     edits,
     events,
     expiring,
@@ -83,6 +84,7 @@ _PARTS = (
     artifacts,
     checks,
     transfer,
+    companion,
 )
 for part in _PARTS:
     api.add_router("", part.router)

@@ -116,6 +116,19 @@ def stop(
     return _started(asked, ref, actor_of(request))
 
 
+@router.delete(
+    SESSION + "/runs", response={202: schemas.Stopping}, summary="Stop what runs", openapi_extra=needs("operate")
+)
+def stop_any(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """Asks the agent in a session to stop, also in a process whose companion reports that it runs. Answers 404 if none is
+    known to run. Tools of its current step may already have run."""
+    ref, who = ref_of(request, app_name, user_id, session_id, source, "operate"), actor_of(request)
+    runs.stop(ref, actor=who)
+    return answer({"stopped_by": who.name}, 202)
+
+
 def _named(ref: SessionRef, run_id: UUID) -> Job:
     job: Job | None = runs.of(ref).filter(pk=run_id).first()
     if job is None:

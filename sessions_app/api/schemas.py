@@ -208,6 +208,12 @@ class Message(Schema):
     )
 
 
+class Stopping(Schema):
+    """An agent that was asked to stop."""
+
+    stopped_by: str
+
+
 class Run(Schema):
     """A run of an agent that adkweb started."""
 

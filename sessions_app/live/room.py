@@ -152,6 +152,11 @@ class Room:
                 for seat in seats:
                     seat.spoken = text
 
+    def look_at_work(self) -> None:
+        """Makes the status again, because the agent does something else now."""
+        self._stale.add("status")
+        self.due = 0.0
+
     def people(self) -> tuple[str, ...]:
         """Returns the names of those who watch in this process, each browser once."""
         return tuple(sorted({seat.watcher.sign_in: seat.watcher.name for seat in self.seats}.values()))

@@ -40,7 +40,7 @@ from ..web.session import updates
 from ..web.session.modes import known
 from ..web.session.trace import SAME
 from ..web.urls import LIVE_SESSION
-from . import lags, source_follower  # noqa: F401 - lags registers its figures
+from . import commands, lags, source_follower  # noqa: F401 - lags registers its figures
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, has_room, watchers
 from .feed import Lobby, WatchFeed
 from .queue_worker import Worker
@@ -258,7 +258,13 @@ class Lifespan:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 broadcast.listen(source_follower.tell)
-                self._threads: tuple[Ticker, ...] = Worker(), Searcher(), SearchFeeder(), *senders()
+                self._threads: tuple[Ticker, ...] = (
+                    Worker(),
+                    Searcher(),
+                    SearchFeeder(),
+                    commands.Commands(),
+                    *senders(),
+                )
                 for thread in self._threads:
                     thread.start()
                 await send({"type": "lifespan.startup.complete"})
@@ -283,7 +289,7 @@ def application(http: Any) -> ProtocolTypeRouter:
     """Returns the ASGI application: `http` serves pages and programs, websockets serve live pages."""
     routes: list[Any] = [path(address, cast(Any, socket.as_asgi())) for address, socket in SOCKETS.items()]
     routes.append(re_path("", cast(Any, NoSocket.as_asgi())))
-    return ProtocolTypeRouter({"http": http, "websocket": URLRouter(routes), "lifespan": Lifespan()})
+    return ProtocolTypeRouter({"http": commands.Patient(http), "websocket": URLRouter(routes), "lifespan": Lifespan()})
 
 
 # --- Which pages may open a websocket ---------------------------------------------------------------------------------

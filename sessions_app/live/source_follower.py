@@ -108,6 +108,8 @@ class Follower(Ticker):
                 self.do(lambda: room.say("queued", str(time.time())))
             elif move.what == "spoken":
                 room.speak()
+            elif move.what == "at work":
+                self.do(room.look_at_work)
             elif move.process != broadcast.PROCESS:
                 self.do(lambda: self._meet(room, move))
 

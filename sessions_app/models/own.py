@@ -137,6 +137,57 @@ class Job(models.Model):
         return 100 * self.done // max(1, self.total)
 
 
+class ReportQuerySet(models.QuerySet["Report"]):
+    """Reads reports."""
+
+    def running(self) -> "ReportQuerySet":
+        """Returns the reports of what runs, if its process has been heard of lately."""
+        return self.filter(ended=False, beat__gte=time.time() - Report.SILENT_SECONDS)
+
+    def forget_old(self) -> None:
+        """Deletes what no longer says more than the events do."""
+        kept = max(settings.SILENCE_SECONDS, 2 * Report.SILENT_SECONDS)
+        self.filter(beat__lt=time.time() - kept).delete()
+
+
+class Report(models.Model):
+    """What an agent's own process said last about an invocation: its companion (adk/companion.py), or adkweb about a run of
+    its own that has ended. Times are seconds, those of the process but for `beat`, when adkweb heard of it last.
+
+    `where` and `digest` are as in the index, `names` are those of the session. `process` is a random name, and `account` the
+    token that it used. `step` is model or tool while one with this `name` is called.
+    """
+
+    SILENT_SECONDS: Final = 20.0  # after which a process has died: it reports every 5 seconds
+
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    invocation = models.CharField(max_length=128)
+    process = models.CharField(max_length=32, db_index=True)
+    account = models.CharField(max_length=40)
+    since = models.FloatField()
+    step = models.CharField(max_length=10, default="")
+    name = models.CharField(max_length=100, default="")
+    step_since = models.FloatField(default=0.0)
+    at = models.FloatField()
+    beat = models.FloatField(db_index=True)
+    ended = models.BooleanField(default=False)
+    stopped_by = models.CharField(max_length=150, default="")  # who asked the agent to stop
+
+    objects = ReportQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["where", "digest", "invocation"], name="one_report_of_invocation")
+        ]
+
+    @property
+    def is_running(self) -> bool:
+        """Returns whether it says that something runs, and its process has been heard of lately."""
+        return not self.ended and self.beat >= time.time() - self.SILENT_SECONDS
+
+
 class Projection(models.Model):
     """Records how far history/index/build.py has read a source's events. `where` is as in Job; the lists are JSON as
     text.

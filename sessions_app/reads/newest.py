@@ -1,18 +1,16 @@
 """Reads what happened last in a source, and what is running in it now."""
 
-import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from django.conf import settings
-
 from ..access.actor import Actor
-from ..domain.invocations import Running, begins_turn, running_of
+from ..domain.invocations import Running, begins_turn
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database, dialect
 from ..sources.dialect import is_wanted, wanted
+from . import at_work
 from .event_views import EventView, newest_views, written_last_views
 from .lists import GLANCE, titles_of
 
@@ -134,16 +132,16 @@ def newest_seq(source: str) -> Seq:
 
 
 def happening(source: str, *, actor: Actor) -> Happening:
-    """Returns the sessions whose agent is running now, judging by the source's newest events, the one with the newest event
-    first; and the newest turns."""
+    """Returns the sessions whose agent is running now, of those with the source's newest events, the one with the newest
+    event first; and the newest turns."""
     with database.using(source):
         near = newest_views(source, REACH, GLANCE, actor)
         by_session: dict[SessionRef, list[EventView]] = {}
         for view in near:
             by_session.setdefault(view.ref, []).append(view)
-        now, silence = time.time(), settings.SILENCE_SECONDS
+        known = at_work.known(by_session.keys(), actor=actor)
         flights = {
-            ref: running_of([(view.data, view.description) for view in reversed(views)], now, silence)
+            ref: known[ref].running([(view.data, view.description) for view in reversed(views)])
             for ref, views in by_session.items()
         }
         if len(near) < ENOUGH and not actor.sees_all_of(source) and database.is_numbered(source):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from django.conf import settings
 from django.db.models import Q, TextField
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
@@ -22,6 +21,8 @@ from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from ..sources.dialect import Either, if_json
+from . import at_work
+from .at_work import AtWork
 from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, measured, ordered, view_of, views
 from .lists import GLANCE
@@ -134,24 +135,26 @@ def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) ->
 
 
 def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
-    """Returns the invocation that has started and not ended, judging by the newest events and SILENCE_SECONDS; None if
-    there is none."""
+    """Returns the invocation that has started and not ended, as far as it is known, or else judging by the newest events and
+    SILENCE_SECONDS; None if there is none."""
     return status_of(ref, actor=actor).running
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """The status of a session, judging by its newest events. Its `name` is the one that the list of sessions shows;
-    "none" of one without turns.
+    """The status of a session, by what is known of its agent, and its newest events. Its `name` is the one that the list of
+    sessions shows; "none" of one without turns.
 
     `running` is the invocation in flight, `cut` the edit that ended the newest invocation, and `failed` the last error of a
-    turn that failed. `last` is when it was last active; None if only edits were read."""
+    turn that failed. `last` is when it was last active; None if only edits were read. `at_work` is what the agent does, if
+    that is known."""
 
     name: str
     running: Running | None
     cut: EventView | None
     failed: EventView | None
     last: float | None
+    at_work: AtWork | None = None
 
 
 def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
@@ -160,7 +163,8 @@ def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
     with database.using(ref.source):
         newest, more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
     events = [(view.data, view.description) for view in reversed(newest)]
-    run = running_of(events, time.time(), settings.SILENCE_SECONDS)
+    known = at_work.of(ref, actor=actor)
+    run = known.running(events)
     silent = None if run else running_of(events, time.time(), math.inf)
     no_turns = not more and not any(begins_turn(view.description) for view in newest)
     edits = takewhile(lambda view: view.description.edit, newest)
@@ -171,7 +175,7 @@ def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
     else:
         name = "failed" if failed else "none" if no_turns else "idle"
     last = next((view.timestamp for view in newest if not view.description.edit), None)
-    return SessionStatus(name, run, cut, failed, last)
+    return SessionStatus(name, run, cut, failed, last, known.at_work)
 
 
 def _failure(newest: Sequence[EventView]) -> EventView | None:

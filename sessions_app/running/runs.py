@@ -33,7 +33,7 @@ from ..jobs import runner
 from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, Progress, ref_of
 from ..jobs.ticker import Ticker
 from ..models import Answer, Job
-from ..reads import timeline
+from ..reads import at_work, timeline
 from ..reads.event_views import EventView
 from ..sources import agents, registry
 from . import servers
@@ -174,13 +174,19 @@ def unsent(job: Job) -> str:
 
 
 def stop(ref: SessionRef, *, actor: Actor) -> None:
-    """Asks the agent of adkweb's own run in a session to stop. Tools of its current step may have run. Raises NotFound."""
+    """Asks the agent in a session to stop, if adkweb runs it, or a companion reports that it runs. Tools of its current step
+    may have run. Raises NotFound."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
-    if not _waiting(ref).exists():
-        raise NotFound(_("adkweb isn't running the agent in this session."))
-    unstopped = _waiting(ref).filter(stopped_by="")
-    record_with(lambda: unstopped.update(stopped_by=actor.name), "run-stopped", actor.name, ref=ref)
+    reported = at_work.reports(ref)
+    if not (_waiting(ref).exists() or reported.exists()):
+        raise NotFound(_("adkweb isn't running the agent in this session, and no companion reports that it runs."))
+    asked = [runs.filter(stopped_by="") for runs in (_waiting(ref), reported)]
+    record_with(
+        lambda: sum(runs.update(stopped_by=actor.name) for runs in asked), "run-stopped", actor.name, ref=ref
+    )
+    broadcast.tell("queued", ref)
+    broadcast.tell("at work", ref)
 
 
 def _lane(ref: SessionRef) -> str:
@@ -366,6 +372,7 @@ def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: b
         why = str(events[-1].data.get("error_message") or events[-1].data.get("error_code") or "")
     broadcast.tell("events", ref)
     broadcast.tell("queued", ref)
+    at_work.note_end(ref)
     state = DONE if sent and not why else STOPPED
     kept = {**task, "parts": [] if sent else task["parts"]}  # what was sent is in the session's events
     return Outcome(state, why, {"result": json.dumps({"sent": sent}), "task": json.dumps(kept)})

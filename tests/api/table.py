@@ -23,6 +23,7 @@ REFUSED: Final = {
     "expired": "expired",
     "revoked": "has been revoked",
     "renewed": "was renewed",
+    "companion": "is for a companion",  # anywhere but on its own channel
     "deactivated": "This token stopped working because the person who created it can no longer sign in",
 }
 KINDS: Final = (*REFUSED, *PERMISSIONS, "stranger")
@@ -47,6 +48,8 @@ TABLE: Final = f"""
     GET    /metrics                         admin   200  403
     GET    /api/openapi.json                read    200  200
     GET    {ELSEWHERE}                      -       404  404
+    POST   /api/companion                   companion   200  403
+    GET    /api/companion                   companion   204  403
     GET    /api/sources                     read    200  200
     GET    /api/apps                        read    200  200
     GET    /api/sessions                    read    200  200
@@ -103,6 +106,7 @@ TABLE: Final = f"""
     GET    {_SESSION}/context               read    200  404
     POST   {_SESSION}/answers               operate 409  404
     POST   {_SESSION}/runs                  operate 409  404
+    DELETE {_SESSION}/runs                  operate 404  404
     GET    {_SESSION}/runs/{{run_id}}       read    200  404
     DELETE {_SESSION}/runs/{{run_id}}       operate 202  404
     GET    {_SESSION}/artifacts             read    200  404
@@ -115,6 +119,7 @@ TABLE: Final = f"""
 
 # The queries that addresses need.
 QUERY: Final[dict[str, dict[str, str]]] = {
+    "/api/companion": {"process": "0" * 32},
     "/api/export": {"app": "{app_name}"},
     "/api/import": {"source": "{source}"},
     f"{_SESSION}/state/history": {"key": "step"},
@@ -127,6 +132,7 @@ QUERY: Final[dict[str, dict[str, str]]] = {
 }
 # The bodies; NUMBER is one that was never sent before.
 BODIES: Final = {
+    "POST /api/companion": '{"process": "00000000000000000000000000000000", "at": 1, "invocations": []}',
     f"POST {_USER}/sessions": '{"session_id": "madeNUMBER"}',
     f"PATCH {_SESSION}": '{"title": "Late NUMBER"}',
     f"POST {_SESSION}/events": '{"id": "nNUMBER", "author": "agent"}',
@@ -182,14 +188,18 @@ class Operation:
 
     def grants(self, kind: str) -> bool:
         """Tells whether a kind of token may do it."""
-        return kind not in (*REFUSED, "stranger") and self.status(kind) == self.done
+        return kind != "stranger" and self.status(kind) == self.done
 
     def status(self, kind: str) -> int:
         """Returns what a kind of token is answered."""
         if not self.permission:
             return self.done
+        if kind == self.permission == "companion":
+            return self.done
         if kind in REFUSED:
             return 401
+        if self.permission == "companion":
+            return 403
         if kind == "stranger":
             return self.stranger
         return self.done if PERMISSIONS.index(kind) >= PERMISSIONS.index(self.permission) else 403

@@ -11,7 +11,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from ...live import client
+from ...live import client, commands
 
 HEAD_SECONDS = 15.0  # for the head of a request to arrive completely
 
@@ -60,10 +60,11 @@ class Server(uvicorn.Server):
     """uvicorn's own server, which tells pages when it stops. They then reconnect on their own."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accepts nothing new, closes websockets with 1001, and lets requests finish."""
+        """Accepts nothing new, closes websockets with 1001, answers companions that wait, and lets requests finish."""
         for server in self.servers:
             server.close()
         client.end_all(client.GOING_AWAY, "adkweb stops")
+        commands.release()
         until = time.monotonic() + _CLOSING_SECONDS
         while client.watchers and time.monotonic() < until:
             await asyncio.sleep(0.02)

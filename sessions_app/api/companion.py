@@ -1,0 +1,79 @@
+"""The channel of companions (adk/companion.py): they report what runs, and are told what to stop."""
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Field, Router, Schema
+from ninja.security import HttpBearer
+
+from ..access import rates, tokens
+from ..access.actor import Actor
+from ..access.audit import refusals
+from ..domain.errors import NotAllowed
+from ..http.limits import count_stranger
+from ..running import companions
+from .authorize import actor_of
+from .bodies import answer, body_of
+
+MOST: Final = 25  # invocations in a request
+
+
+class Companion(HttpBearer):
+    """Reads the token of a companion. No other token may report."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
+        """Returns the token's actor, who sees nothing; None for an unknown one. Raises NotAllowed, TooOften."""
+        signed_in = tokens.of_any(token, request.META.get("REMOTE_ADDR", ""))
+        if signed_in is None:
+            refusals.note("sign-in-failed", "", "token")
+            count_stranger(request)
+            return None
+        rates.count("token", signed_in.actor.name, signed_in.most)
+        if signed_in.reports is None:
+            raise NotAllowed(_("This needs the token of a companion: adkweb token create NAME --permission companion"))
+        request.reports = signed_in.reports  # type: ignore[attr-defined]
+        return signed_in.actor
+
+
+router = Router(auth=Companion())
+_NAME: Final[Any] = Field(min_length=1, max_length=128)
+_SECONDS: Final[Any] = Field(ge=0, le=2**33, allow_inf_nan=False)
+
+
+class Invocation(Schema):
+    """An invocation that runs in a process, or has `ended`; `step` and `name` say what it calls."""
+
+    invocation: str = _NAME
+    app_name: str = _NAME
+    user_id: str = _NAME
+    session_id: str = _NAME
+    since: float = _SECONDS
+    ended: float | None = _SECONDS
+    step: str = Field(pattern="^(|model|tool)$")
+    name: str = Field(max_length=100)
+    step_since: float = _SECONDS
+
+
+class Reports(Schema):
+    """What runs in a process now. `process` is a random name of its own, `at` its clock."""
+
+    process: str = Field(pattern="^[0-9a-f]{32}$")
+    at: float = _SECONDS
+    invocations: list[Invocation] = Field(max_length=MOST)
+
+
+@router.post("/companion", include_in_schema=False)
+def report(request: HttpRequest) -> HttpResponse:
+    """Takes the reports of a process. What is about apps that the token isn't for, or about no session, is left out."""
+    body = body_of(request, Reports)
+    names: str = request.reports  # type: ignore[attr-defined]
+    companions.hear(body.process, body.at, body.invocations, account=actor_of(request).account, apps=names)
+    return answer({})
+
+
+@router.get("/companion", include_in_schema=False)
+def commands(request: HttpRequest, process: str) -> HttpResponse:
+    """Says which invocations of a process someone has asked to stop; 204 if there is none. live/commands.py waits then."""
+    stop = companions.to_stop(process, account=actor_of(request).account)
+    return answer({"stop": stop}) if stop else HttpResponse(status=204)

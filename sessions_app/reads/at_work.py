@@ -1,0 +1,116 @@
+"""What is known about agents that run now: about adkweb's own runs from their jobs, about others from what their companions
+report. Where neither is known, `running` guesses from the events.
+
+A report counts for as long as its process is heard. A run that is reported as ended, or whose process has fallen silent, is
+over at once; if the session goes on all the same, someone who reports nothing runs it.
+"""
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from django.conf import settings
+
+from ..access.actor import Actor
+from ..access.shown import shown_words
+from ..domain.invocations import Running, Told, running_of
+from ..domain.session_ref import SessionRef, digest_of
+from ..models import Job, Report, ReportQuerySet
+from ..sources import registry
+
+_LATE: Final = 6.0  # seconds between the last sign of a process and its last event
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """An agent that is known to run. While it calls a model or a tool, `step` says which of both, `name` its name, and
+    `step_since` since when. `stopped_by` asked it to stop. `is_own` says whether adkweb started it."""
+
+    since: float
+    invocation_id: str = ""
+    step: str = ""
+    name: str = ""
+    step_since: float = 0.0
+    stopped_by: str = ""
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about a session's agent: what it does, if it runs; and the time of an event up to which every run is
+    over, 0.0 if nothing is known."""
+
+    at_work: AtWork | None = None
+    over: float = 0.0
+
+    def running(self, events: Sequence[Told]) -> Running | None:
+        """Returns the invocation that runs, otherwise the newest one that waits, otherwise None, by a session's newest
+        events, the oldest first."""
+        guess = running_of(events, time.time(), settings.SILENCE_SECONDS)
+        busy = guess if guess and not guess.waiting else None
+        if work := self.at_work:
+            if work.is_own:
+                return busy or Running("", work.since, work.since, waiting=False)
+            calls = (work.name,) if work.step == "tool" else ()
+            return Running(work.invocation_id, work.since, work.step_since, waiting=False, calls=calls)
+        if busy and busy.last <= self.over:
+            return running_of(events, time.time(), -1.0)  # what waits, waits on
+        return guess
+
+
+NOTHING: Final = Known()
+
+
+def of(ref: SessionRef, *, actor: Actor) -> Known:
+    """Returns what is known about a session's agent."""
+    actor.check_sees(ref)
+    return known([ref], actor=actor)[ref]
+
+
+def known(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Known]:
+    """Returns what is known about the agents of those sessions that the actor may see. It takes two queries of adkweb's own
+    database."""
+    refs = [ref for ref in refs if actor.may_see(ref.source, ref.app_name)]
+    where = {ref: registry.identity(ref.source) for ref in refs}
+    by_key = {(where[ref], digest_of(*ref[1:])): ref for ref in refs}
+    result = dict.fromkeys(refs, NOTHING)
+    if not refs:
+        return result
+    wheres, digests = zip(*by_key, strict=True)
+    for row in Report.objects.filter(where__in={*wheres}, digest__in=digests).order_by("since"):
+        if ref := by_key.get((row.where, row.digest)):
+            before = result[ref]
+            if row.is_running:
+                result[ref] = replace(before, at_work=_reported(row, shown_words(row.name, actor, ref.app_name)))
+            else:
+                result[ref] = replace(before, over=max(before.over, row.at + _LATE))
+    by_names = {(where[ref], *ref[1:]): ref for ref in refs}
+    sessions = {ref.session_id for ref in refs}
+    for job in Job.objects.filter(kind="run", state="waiting", session_id__in=sessions):
+        if ref := by_names.get((job.where, job.app_name, job.user_id, job.session_id)):
+            own = AtWork(job.created, stopped_by=job.stopped_by, is_own=True)
+            result[ref] = replace(result[ref], at_work=own)
+    return result
+
+
+def reports(ref: SessionRef) -> ReportQuerySet:
+    """Returns the query of what companions report to run in a session."""
+    return Report.objects.running().filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
+
+
+def note_end(ref: SessionRef) -> None:
+    """Notes that adkweb's own run in a session is over, whatever its last event says."""
+    now = time.time()
+    Report.objects.update_or_create(
+        where=registry.identity(ref.source),
+        digest=digest_of(*ref[1:]),
+        invocation="",
+        defaults={"names": json.dumps(ref[1:]), "since": now, "at": now, "beat": now, "ended": True},
+    )
+    Report.objects.forget_old()
+
+
+def _reported(row: Report, name: str) -> AtWork:
+    return AtWork(row.since, row.invocation, row.step, name, row.step_since or row.since, row.stopped_by)

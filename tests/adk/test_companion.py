@@ -1,0 +1,326 @@
+"""The companion in ADK's own server and runner: what runs is known exactly, and no agent notices."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import NotFound
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.live.commands import Commands
+from sessions_app.models import AuditRow, Report
+from sessions_app.reads import newest, timeline
+from sessions_app.running import runs
+from tests.adk.serving import Serving, token
+from tests.servers import HOST, Server
+
+ROOT = Path(__file__).resolve().parents[2]
+# More agents beside tests/running/agents: the root that stops late, one that brings a companion, a model that speaks slowly.
+MORE = {
+    "sequence": """
+from google.adk.agents import LlmAgent, SequentialAgent
+from helper.agent import Echo, count, pause
+first = LlmAgent(name="first", model=Echo(), tools=[count, pause])
+root_agent = SequentialAgent(name="sequence", sub_agents=[first])
+""",
+    "own": """
+import adkweb
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from helper.agent import Echo, count
+root_agent = LlmAgent(name="own", model=Echo(), tools=[count])
+app = App(name="own", root_agent=root_agent, plugins=[adkweb.Companion()])
+""",
+    "slow": """
+import asyncio
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+class Slow(BaseLlm):
+    model: str = "slow"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        for number in range(300):
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{number} ")]), partial=True)
+            await asyncio.sleep(0.1)
+
+root_agent = LlmAgent(name="slow", model=Slow())
+""",
+}
+
+
+class Web(Server):
+    """`adk web` with a companion that reports to an adkweb, on a folder of agents, whose sessions are in a file."""
+
+    name = "adk"
+    stop_signals = (signal.SIGINT,)
+
+    def __init__(self, agents: Path, file: Path, **environment: str) -> None:
+        super().__init__()
+        self._agents, self._file, self._environment = agents, file, environment
+
+    def _prepare(self, directory: Path) -> None:
+        """The folder of agents is there already."""
+
+    def _command(self, directory: Path) -> list[str]:
+        env = shutil.which("env")
+        assert env
+        given = [f"{name}={value}" for name, value in {"PYTHONPATH": str(ROOT), **self._environment}.items()]
+        return [
+            *(env, "-u", "DJANGO_SETTINGS_MODULE", "-u", "ADKWEB_DATA_DIR", *given),
+            *(sys.executable, str(Path(sys.executable).with_name("adk")), "web", "--no-reload"),
+            *("--extra_plugins", "adkweb.Companion", "--session_service_uri", f"sqlite:///{self._file}"),
+            *("--host", HOST, "--port", str(self.port), str(self._agents)),
+        ]
+
+    def _answers(self, directory: Path) -> bool:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{self.url}/list-apps", timeout=5).status_code == 200
+        return False
+
+    @property
+    def url(self) -> str:
+        """Returns its address."""
+        return f"http://{HOST}:{self.port}"
+
+    @contextmanager
+    def running(self, ref: SessionRef, text: str, seconds: int = 30) -> Iterator[None]:
+        """Writes to an agent in a new session, and hangs up at the end of the block."""
+        where = f"{self.url}/apps/{ref.app_name}/users/{ref.user_id}/sessions/{ref.session_id}"
+        httpx.post(where, json={"seconds": seconds}).raise_for_status()
+        message = {"role": "user", "parts": [{"text": text}]}
+        names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
+        body = json.dumps({**names, "newMessage": message, "streaming": True})
+        head = (
+            f"POST /run_sse HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        )
+        with socket.create_connection((HOST, self.port)) as connection:
+            connection.sendall(f"{head}\r\n\r\n{body}".encode())
+            yield
+
+
+@pytest.fixture(scope="module")
+def web(serving: Serving, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Iterator[Web]:
+    """ADK's server for the tests of this module, and the thread that has commands for its companion."""
+    folder = tmp_path_factory.mktemp("companion")
+    shutil.copytree(ROOT / "tests" / "running" / "agents", folder / "agents")
+    for name, code in MORE.items():
+        (folder / "agents" / name).mkdir()
+        (folder / "agents" / name / "__init__.py").write_text("from . import agent\n")
+        (folder / "agents" / name / "agent.py").write_text(code)
+    commands = Commands()
+    with django_db_blocker.unblock(), token("companion", "*") as secret:
+        server = Web(folder / "agents", folder / "sessions.db", ADKWEB_URL=serving.url, ADKWEB_COMPANION_TOKEN=secret)
+        server.start()
+        commands.start()
+        yield server
+        server.close()
+        commands.end()
+        commands.join()
+
+
+@pytest.fixture
+def new_session(
+    web: Web, open_source: Callable[[str], str], request: pytest.FixtureRequest
+) -> Callable[[str], SessionRef]:
+    """Names a new session of an agent."""
+    httpx.post(f"{web.url}/apps/helper/users/ana/sessions", json={}).raise_for_status()
+    source = open_source(str(web._file))
+    return lambda app: SessionRef(source, app, "ana", request.node.name[:100])
+
+
+def until(holds: Callable[[], Any], seconds: float = 10) -> None:
+    """Waits until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def at_work(ref: SessionRef) -> Any:
+    return timeline.status_of(ref, actor=SYSTEM).at_work
+
+
+def ends_with(ref: SessionRef, code: str) -> bool:
+    return timeline.events(ref, actor=SYSTEM).rows[-1].data.get("error_code") == code
+
+
+@pytest.mark.guarantee(
+    "Live pages",
+    "Where a companion reports, adkweb knows at once what an agent does, and when it has ended, however it ends.",
+)
+def test_what_runs_is_known_until_the_one_who_asked_hangs_up(
+    web: Web, new_session: Callable[[str], SessionRef]
+) -> None:
+    ref = new_session("helper")
+    with web.running(ref, "count pause"):
+        until(lambda: at_work(ref) and at_work(ref).name == "pause")
+        status = timeline.status_of(ref, actor=SYSTEM)
+        assert (status.name, at_work(ref).step, at_work(ref).is_own) == ("running", "tool", False)
+        assert status.running
+        assert (status.running.calls, status.running.since) == (("pause",), at_work(ref).since)
+        assert [each.ref for each in newest.happening(ref.source, actor=SYSTEM).running] == [ref]
+    until(lambda: at_work(ref) is None)
+    assert timeline.status_of(ref, actor=SYSTEM).running is None
+
+
+@pytest.mark.parametrize(
+    ("app", "text", "step", "name", "seconds"),
+    [
+        ("helper", "pause", "tool", "pause", 2.5),
+        ("slow", "tell me", "model", "slow", 2.5),
+        ("sequence", "pause", "tool", "pause", 8.0),
+    ],
+)
+def test_a_run_that_someone_else_started_is_stopped(
+    web: Web,
+    new_session: Callable[[str], SessionRef],
+    app: str,
+    text: str,
+    step: str,
+    name: str,
+    seconds: float,
+) -> None:
+    ref = new_session(app)
+    with web.running(ref, text, seconds=3 if app == "sequence" else 30):
+        until(lambda: at_work(ref) and (at_work(ref).step, at_work(ref).name) == (step, name))
+        runs.stop(ref, actor=SYSTEM)
+        assert at_work(ref).stopped_by == "adkweb"
+        until(lambda: at_work(ref) is None, seconds)
+    assert ends_with(ref, "INVOCATION_ABORTED")
+    assert AuditRow.objects.filter(act="run-stopped", session_id=ref.session_id).exists()
+    with pytest.raises(NotFound):
+        runs.stop(ref, actor=SYSTEM)
+
+
+def test_an_app_may_bring_a_companion_of_its_own(web: Web, new_session: Callable[[str], SessionRef]) -> None:
+    ref = new_session("own")
+    with web.running(ref, "count"):
+        until(lambda: Report.objects.filter(names__contains=ref.session_id, ended=True).exists())
+    assert timeline.events(ref, actor=SYSTEM).rows[-1].data["content"]["parts"][0]["text"] == "Done."
+    assert Report.objects.filter(names__contains=ref.session_id).count() == 1
+
+
+def test_a_process_that_was_killed_runs_nothing_any_more(web: Web, new_session: Callable[[str], SessionRef]) -> None:
+    ref = new_session("helper")
+    with web.running(ref, "pause"):
+        until(lambda: at_work(ref) and at_work(ref).name == "pause")
+        web.die()
+    web.start()
+    assert timeline.status_of(ref, actor=SYSTEM).name == "running"
+    Report.objects.filter(names__contains=ref.session_id).update(beat=time.time() - Report.SILENT_SECONDS - 1)
+    assert timeline.status_of(ref, actor=SYSTEM).name == "stuck"
+
+
+# --- An adkweb that is away, or isn't one -----------------------------------------------------------------------------
+
+SCRIPT = """
+import asyncio, logging, sys, time
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+from adkweb import Companion
+from helper.agent import Echo, count
+
+logging.basicConfig(format="LOG %(name)s %(message)s", stream=sys.stdout)
+
+async def main():
+    agent = LlmAgent(name="helper", model=Echo(), tools=[count])
+    runner = InMemoryRunner(app=App(name="helper", root_agent=agent, plugins=[Companion(), Companion()]))
+    await runner.session_service.create_session(app_name="helper", user_id="ana", session_id="s1")
+    for number in range(4):
+        began = time.perf_counter()
+        said = types.Content(role="user", parts=[types.Part(text="count")])
+        async for event in runner.run_async(user_id="ana", session_id="s1", new_message=said):
+            last = event
+        print("RUN", last.content.parts[0].text, time.perf_counter() - began < 1)
+        await asyncio.sleep(0.4)
+
+began = time.perf_counter()
+asyncio.run(main())
+"""
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """Answers as no adkweb would: with a failure, garbage, a redirect, and one that doesn't end."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def do_POST(self) -> None:
+        """Answers the next strange thing."""
+        self.asked.append((self.path, str(self.headers["Authorization"])))
+        match len(self.asked) % 4:
+            case 1:
+                self.send_error(500)
+            case 2:
+                self.wfile.write(b"\0\xff garbage\r\n\r\n")
+            case 3:
+                self.send_response(307)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+            case _:
+                self.send_response(200)
+                self.end_headers()
+                with suppress(OSError):
+                    while True:
+                        self.wfile.write(b"[" * 10_000)
+
+    do_GET = do_POST  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+def run_script(url: str, **environment: str) -> list[str]:
+    """Runs an agent four times in a process of its own, and returns what it prints."""
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "running" / "agents")))
+    given = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "ADKWEB_COMPANION_TOKEN": "t", "ADKWEB_URL": url}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT],
+        capture_output=True,
+        env=given | environment,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith(("RUN", "LOG adkweb"))]
+
+
+@pytest.mark.guarantee("Safety", "The companion never slows an agent down, and never makes one fail.")
+def test_whatever_adkweb_answers_the_agent_runs_as_always() -> None:
+    with http.server.ThreadingHTTPServer((HOST, 0), Hostile) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        said = run_script(f"http://{HOST}:{server.server_port}")
+        server.shutdown()
+    assert [line for line in said if line.startswith("RUN")] == ["RUN Done. True"] * 4
+    assert len([line for line in said if line.startswith("LOG")]) == 1
+    assert len(Hostile.asked) >= 4
+    assert {path.partition("?")[0] for path, _ in Hostile.asked} == {"/api/companion"}
+    assert {token for _, token in Hostile.asked} == {"Bearer t"}
+
+
+@pytest.mark.parametrize("url", [f"http://{HOST}:9", "http://ben:s3cret@adkweb.example"])
+def test_without_an_adkweb_it_says_so_once(url: str) -> None:
+    said = run_script(url)
+    assert [line for line in said if line.startswith("RUN")] == ["RUN Done. True"] * 4
+    (log,) = [line for line in said if line.startswith("LOG")]
+    assert "s3cret" not in log

@@ -1,0 +1,188 @@
+"""The channel of companions: who may report what, and who is told what to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions_app.access import tokens
+from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.checks import mask_rules
+from sessions_app.domain.errors import NotAllowed
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits import queue
+from sessions_app.models import Report
+from sessions_app.privacy import own_rows
+from sessions_app.reads import at_work, timeline
+from sessions_app.running import runs
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.api.program import Program
+from tests.support.people import as_admin
+
+A, B = "a" * 32, "b" * 32  # two processes
+
+
+@pytest.fixture
+def ref(own: str, new_store: Callable[[str], str], open_source: Callable[[str], str]) -> SessionRef:
+    """A session whose agent has begun to run."""
+    ref = create_session(open_source(new_store("sqlite")), "helper", "ana", session_id="s1", actor=SYSTEM)
+    said(ref, "i1", "e1")
+    return ref
+
+
+def said(ref: SessionRef, invocation: str, event_id: str) -> None:
+    """Stores what a user has said."""
+    content = {"role": "user", "parts": [{"text": "Hello"}]}
+    event = {"id": event_id, "author": "user", "invocation_id": invocation, "content": content}
+    append_event(ref, event, actor=SYSTEM)
+
+
+def program(apps: str = "*", name: str = "one") -> Program:
+    return Program(tokens.create(name, "companion", apps, by=as_admin("maria"))[1])
+
+
+def report(of: Program, process: str = A, **changes: Any) -> int:
+    """Reports on the invocation of `ref`, and returns what is answered."""
+    now = time.time()
+    invocation = {
+        "invocation": "i1",
+        "app_name": "helper",
+        "user_id": "ana",
+        "session_id": "s1",
+        "since": now - 9,
+        "ended": None,
+        "step": "tool",
+        "name": "pay",
+        "step_since": now - 5,
+    }
+    body = {"process": process, "at": now, "invocations": [invocation | changes]}
+    status: int = of.post("/api/companion", body).status
+    return status
+
+
+def known(ref: SessionRef) -> at_work.AtWork | None:
+    return at_work.of(ref, actor=SYSTEM).at_work
+
+
+def test_what_is_reported_is_known_and_over_as_soon_as_it_is_reported_to_have_ended(ref: SessionRef) -> None:
+    one = program()
+    assert known(ref) is None
+    assert report(one) == 200
+    assert known(ref) == at_work.AtWork(
+        Report.objects.get().since, "i1", "tool", "pay", Report.objects.get().step_since
+    )
+    assert queue.held(ref, actor=SYSTEM)
+    assert report(one, ended=time.time()) == 200
+    assert (known(ref), queue.held(ref, actor=SYSTEM)) == (None, None)
+    assert timeline.status_of(ref, actor=SYSTEM).name == "stuck"
+    assert report(one) == 200  # it goes on, after an answer
+    assert known(ref)
+
+
+def test_whoever_reports_nothing_is_still_judged_by_the_events(ref: SessionRef) -> None:
+    report(program(), ended=time.time() - 60)
+    assert timeline.status_of(ref, actor=SYSTEM).name == "running"
+
+
+@pytest.mark.guarantee("Safety", "The end of a run is believed only from the process that announced its start.")
+def test_no_other_process_and_no_other_token_can_say_that_it_has_ended(ref: SessionRef) -> None:
+    one = program()
+    report(one)
+    assert report(one, process=B, ended=time.time()) == 200
+    assert report(program(name="other"), ended=time.time()) == 200
+    assert known(ref)
+    Report.objects.update(beat=time.time() - Report.SILENT_SECONDS - 1)
+    assert known(ref) is None
+    report(one, process=B)  # the process has died, and another one goes on
+    assert known(ref)
+    assert Report.objects.get().process == B
+
+
+def test_a_companion_reports_only_about_the_apps_of_its_token_and_sessions_that_are_there(ref: SessionRef) -> None:
+    assert report(program("booking*")) == 200
+    assert report(program(name="two"), session_id="nowhere") == 200
+    assert not Report.objects.exists()
+
+
+def test_of_several_sources_with_the_session_it_is_that_with_the_invocation(
+    ref: SessionRef, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    other = create_session(open_source(new_store("sqlite")), *ref[1:3], session_id="s1", actor=SYSTEM)
+    said(other, "i2", "e2")
+    report(program())
+    assert (known(ref) is not None, known(other)) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"invocation": ""},
+        {"user_id": "x" * 129},
+        {"name": "x" * 101},
+        {"step": "evil"},
+        {"since": -1},
+        {"since": 1e300},
+        {"ended": "now"},
+        {"session_id": "\0"},
+    ],
+    ids=str,
+)
+def test_what_is_no_report_is_refused(ref: SessionRef, changes: dict[str, Any]) -> None:
+    one = program()
+    assert report(one, **changes) in (200, 400)
+    assert report(one, process="x" * 32) == 400
+    many = {"process": A, "at": 1, "invocations": [{}] * 26}
+    assert one.post("/api/companion", many).status == 400
+    assert not Report.objects.exists()
+
+
+@pytest.mark.guarantee("Safety", "A companion's token only reports, and no other token does.")
+def test_a_companion_is_told_only_to_stop_what_it_announced(ref: SessionRef) -> None:
+    one, other = program(), program(name="other")
+    report(one)
+    told = f"/api/companion?process={A}"
+    runs.stop(ref, actor=SYSTEM)
+    assert one.get(told).json() == {"stop": ["i1"]}
+    assert one.get(told).json() == {"stop": ["i1"]}  # until it has ended
+    assert not set(runs_told(other, told)) | set(runs_told(one, f"/api/companion?process={B}"))
+    with pytest.raises(NotAllowed):
+        runs.stop(ref, actor=Actor.holding("ben", "read"))
+
+
+def runs_told(of: Program, address: str) -> list[str]:
+    answer = of.get(address)
+    return answer.json()["stop"] if answer.status == 200 else []
+
+
+@pytest.fixture(autouse=True)
+def _no_command_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessions_app.live.commands.WAIT_SECONDS", 0.0)
+
+
+def test_the_name_of_a_tool_passes_the_masks(ref: SessionRef) -> None:
+    report(program(), name="mail ana@example.com")
+    mask_rules.create("*", "form", "email", actor=SYSTEM)
+    work = at_work.of(ref, actor=Actor.holding("ben", "read")).at_work
+    assert work
+    assert "ana@example.com" not in work.name
+
+
+def test_reports_go_with_the_session_and_with_the_user(ref: SessionRef) -> None:
+    one = program()
+    report(one)
+    assert own_rows.forget_user(ref.source, "helper", "ana", ())["reports"] == 1
+    report(one)
+    delete_session(ref, actor=SYSTEM)
+    assert not Report.objects.exists()
+
+
+def test_what_is_old_is_forgotten(ref: SessionRef, settings: Any) -> None:
+    one = program()
+    report(one, ended=time.time())
+    Report.objects.update(beat=time.time() - settings.SILENCE_SECONDS - 1)
+    one.post("/api/companion", {"process": A, "at": 1, "invocations": []})
+    assert not Report.objects.exists()
