@@ -26,7 +26,7 @@ from ..edits import proposals
 from ..edits.proposals import Proposal
 from ..http.problems import status_of
 from ..jobs.lease import WAITING
-from ..reads import timeline
+from ..reads import at_work, timeline
 from ..running import answers, runs
 from ..running.answers import Given
 from ..running.first import NOTHING, First, Replaced, replaced
@@ -187,18 +187,22 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, aga
     may = who.may_write("operate", ref.source, ref.app_name)
     failed = last if may and runs.ended_badly(last) else None
     may_write = may and not agents.why_not(ref.source, ref.app_name)
-    unfinished = runs.unfinished(ref, actor=who) if may_write and not run else None
+    work = None if run else at_work.of(ref, actor=who).at_work
+    is_idle = not (run or work)
+    unfinished = runs.unfinished(ref, actor=who) if may_write and is_idle else None
     may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
-    opened = _replaced(ref, again, who) if may_edit and not run else None
-    rewound = rewound_by(ref, failed.pk.hex, actor=who) if failed and may_edit and not run else None
+    opened = _replaced(ref, again, who) if may_edit and is_idle else None
+    rewound = rewound_by(ref, failed.pk.hex, actor=who) if failed and may_edit and is_idle else None
     last_id = unfinished.id if unfinished else ""
     shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
+    shown_work = f"{work.since} {work.stopped_by}" if work else ""
     keys = [each.of.key for card in shown for each in card.questions]
     keys += [str(card.proposed.id) for card in shown if card.proposed]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],
         "run": run,
+        "work": work,
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
         "unsent": shown_words(runs.unsent(failed), who, ref.app_name) if failed else "",
         "may_answer": may,
@@ -209,7 +213,9 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, aga
         "revision_seen": repr(opened.plan.revision) if opened else "",
         "rewound": rewound,
         "unfinished": unfinished,
-        "have": digest_of(*keys, shown_run, last_id, *([again, repr(opened.plan.revision)] if opened else [])),
+        "have": digest_of(
+            *keys, shown_run, shown_work, last_id, *([again, repr(opened.plan.revision)] if opened else [])
+        ),
     }
 
 
@@ -307,7 +313,7 @@ def go_on(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_POST
 def stop(request: HttpRequest, **names: str) -> HttpResponse:
-    """Asks the agent of adkweb's own run to stop."""
+    """Asks the agent to stop: in adkweb's own run, or where a companion is told."""
     return _act(request, SessionRef(**names), runs.stop)
 
 
