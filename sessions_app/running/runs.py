@@ -182,9 +182,7 @@ def stop(ref: SessionRef, *, actor: Actor) -> None:
     if not (_waiting(ref).exists() or reported.exists()):
         raise NotFound(_("adkweb isn't running the agent in this session, and no companion reports that it runs."))
     asked = [runs.filter(stopped_by="") for runs in (_waiting(ref), reported)]
-    record_with(
-        lambda: sum(runs.update(stopped_by=actor.name) for runs in asked), "run-stopped", actor.name, ref=ref
-    )
+    record_with(lambda: sum(runs.update(stopped_by=actor.name) for runs in asked), "run-stopped", actor.name, ref=ref)
     broadcast.tell("queued", ref)
     broadcast.tell("at work", ref)
 
