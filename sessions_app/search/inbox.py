@@ -245,12 +245,7 @@ def _of_call(ref: SessionRef, key: str, actor: Actor) -> dict[str, Any]:
 
 def id_of(each: Waiting, actor: Actor) -> str:
     """Returns one word that names a call: its source and session, as the actor may see them, its event, and itself."""
-    return word_of(shown_ref(each.ref, actor), each.event_id, each.call_id)
-
-
-def word_of(ref: Sequence[str], event_id: str, call_id: str) -> str:
-    """Returns such a word, for `read_id`."""
-    return ID_PREFIX + write_cursor(*ref, event_id, call_id)
+    return ID_PREFIX + write_cursor(*shown_ref(each.ref, actor), each.event_id, each.call_id)
 
 
 def read_id(text: str) -> tuple[SessionRef, str, str]:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ..access.actor import Actor
 from ..domain.description import Part
-from ..domain.errors import Error, Invalid, NotFound
+from ..domain.errors import Conflict, Error, Invalid, NotFound
 from ..domain.invocations import ASKING_CALLS
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING
 from ..domain.session_ref import SessionRef, digest_of
@@ -28,6 +28,7 @@ from ..search.results import behind
 from ..sources import errors
 from .forms import Check, Form, Text
 from .html.render import offer_undo, page
+from .naming import session_of
 from .numbers import count
 from .request import actor, check_may
 
@@ -52,11 +53,6 @@ class Row:
     address: str
     preview: str
     decides: bool
-
-    @property
-    def id(self) -> str:
-        """Returns the word that names it in a form."""
-        return waiting.word_of(self.of.ref, self.of.event_id, self.of.call_id)
 
     @property
     def approves(self) -> bool:
@@ -116,7 +112,8 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
 
 
 class DecideForm(Form):
-    """Approves the calls `ref` if `confirmed` is "yes", and declines them if it is "no"."""
+    """Approves the calls `ref`, each the path of its session and its key, if `confirmed` is "yes", and declines them if it
+    is "no"."""
 
     ref = forms.Field(required=False, widget=forms.MultipleHiddenInput)
     confirmed = Text()
@@ -126,15 +123,20 @@ class DecideForm(Form):
 def decide(request: HttpRequest) -> HttpResponse:
     """Approves or declines several calls, each by itself. The page says how many, and why others weren't answered."""
     given, who = DecideForm.of(request).read(), actor(request)
-    calls = [waiting.read_id(each) for each in given["ref"] or ()]
     confirmed, answered, refused = given["confirmed"] == "yes", 0, list[str]()
-    if given["confirmed"] not in ("yes", "no") or not 0 < len(calls) <= MOST_DECIDED:
+    if given["confirmed"] not in ("yes", "no") or not 0 < len(given["ref"] or ()) <= MOST_DECIDED:
         return _page(request, {"error": _("Select 1 to %(most)s calls.") % {"most": MOST_DECIDED}}, 400)
-    for ref in {ref for ref, _event, _call in calls}:
+    calls = [(session_of(path, who), key) for path, _sign, key in (each.partition("#") for each in given["ref"])]
+    for ref, _key in calls:
         check_may(request, "operate", ref)
-    for ref, event_id, call in calls:
+    for ref, key in calls:
         try:
-            answers.answer(ref, event_id, {call: Given(confirmed=confirmed)}, actor=who)
+            call = next(
+                (each for each in waiting.waiting(actor=who, ref=ref, passed_over=None).rows if each.key == key), None
+            )
+            if call is None:
+                raise Conflict(_("This doesn't wait for an answer any longer. Nothing was sent."))
+            answers.answer(ref, call.event_id, {call.call_id: Given(confirmed=confirmed)}, actor=who)
             answered += 1
         except Error as error:
             refused.append(errors.shown(error, who))

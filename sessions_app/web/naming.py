@@ -1,15 +1,19 @@
 """Finds out which user an address means before a page looks at it: by the id, or by a handle (reads/users.py)."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import ResolverMatch, resolve
 from django.utils.deprecation import MiddlewareMixin
+from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.handles import in_address
+from ..domain.errors import Invalid
+from ..domain.session_ref import SessionRef
 from ..http.paths import Segment, segment_of
 from ..http.problems import for_programs
 from ..reads.users import meant
@@ -34,6 +38,15 @@ def page_of(link: str, actor: Actor) -> ResolverMatch:
     match = resolve(unquote(urlsplit(link).path))
     name_user(match.kwargs, actor)
     return match
+
+
+def session_of(link: str, actor: Actor) -> SessionRef:
+    """Returns the session to whose page a link leads. Raises Invalid, and what `meant` does."""
+    with suppress(Http404, ValueError):
+        match = page_of(link, actor)
+        if match.url_name == "session":
+            return SessionRef(**match.kwargs)
+    raise Invalid(_("“%(path)s” isn't a session link.") % {"path": link[:200]})
 
 
 def name_user(names: dict[str, Any], actor: Actor) -> None:

@@ -318,7 +318,11 @@ POSTS: Final = [
     Post("session-title", "append", World.session, fixed(title="Late")),
     Post("session-tags", "append", World.session, fixed(tag="vip")),
     Post("dismiss", "operate", World.asking, lambda world: {"key": world.key, "reason": "r"}),
-    Post("decide", "operate", sent=lambda world: {"ref": inbox.word_of(world.ref, "e1", "c1"), "confirmed": "yes"}),
+    Post(
+        "decide",
+        "operate",
+        sent=lambda world: {"ref": f"{reverse('session', kwargs=world.session())}#key", "confirmed": "yes"},
+    ),
     Post("answer", "operate", World.asking, lambda world: {"event": "e1", f"{world.key}.json": "1"}),
     Post("say", "operate", World.session, fixed(text="hello")),
     Post("continue", "operate", World.session),

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme, urlencode
@@ -30,7 +29,7 @@ from ...transfer import FORMATS, export_sessions
 from ...transfer.exporting import damaged_of, left_out_header
 from ..forms import Check, Form, Text
 from ..html.render import offer_undo
-from ..naming import page_of
+from ..naming import session_of
 from ..request import actor
 
 _MOST: Final = 5_000  # sessions that a form names one by one
@@ -83,15 +82,7 @@ def _refs(paths: list[str], who: Actor) -> list[SessionRef]:
     """Returns the sessions whose pages have these paths. Raises Invalid, NotFound."""
     if len(paths) > _MOST:
         raise Invalid(_("You can select up to %(n)s sessions one by one.") % {"n": _MOST})
-    refs = []
-    for path in paths:
-        with suppress(Http404, ValueError):
-            match = page_of(path, who)
-            if match.url_name == "session":
-                refs.append(SessionRef(**match.kwargs))
-                continue
-        raise Invalid(_("“%(path)s” isn't a session link.") % {"path": path[:200]})
-    return refs
+    return [session_of(path, who) for path in paths]
 
 
 def _tag(request: HttpRequest, refs: list[SessionRef], given: dict[str, Any]) -> HttpResponse:
