@@ -28,7 +28,7 @@ from ..search.results import behind
 from ..sources import errors
 from .forms import Check, Form, Text
 from .html.render import offer_undo, page
-from .naming import session_of
+from .links import session_of
 from .numbers import count
 from .request import actor, check_may
 

@@ -16,7 +16,7 @@ from ...reads import views
 from ...search.language import parse, with_filter
 from ...search.results import search
 from ...search.selecting import HASTY, patience
-from ..naming import page_of
+from ..links import page_of
 from ..request import actor
 
 NOW: Final = "now"

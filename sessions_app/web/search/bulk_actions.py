@@ -29,7 +29,7 @@ from ...transfer import FORMATS, export_sessions
 from ...transfer.exporting import damaged_of, left_out_header
 from ..forms import Check, Form, Text
 from ..html.render import offer_undo
-from ..naming import session_of
+from ..links import session_of
 from ..request import actor
 
 _MOST: Final = 5_000  # sessions that a form names one by one

@@ -22,7 +22,7 @@ from ...search.saved.views import SavedView
 from ...search.selecting import HASTY, patience
 from ...search.tree import Match, Query
 from ..html.render import page
-from ..naming import page_of
+from ..links import page_of
 from ..request import actor, person_of
 from ..settings import entries
 from .params import suggested
