@@ -12,6 +12,8 @@ from ..access.actor import Actor
 from ..access.shown import shown_words
 from ..domain.errors import Invalid, NotFound, SourceError
 from ..domain.session_ref import SessionRef
+from ..domain.state import UNKNOWN
+from ..edits.edit import Entry
 from ..models import Job
 from ..reads.lists import app_names
 from ..running import answers, runs, servers
@@ -66,7 +68,15 @@ def answer_event(
     ref = ref_of(request, app_name, user_id, session_id, source, "operate")
     body = body_of(request, schemas.Answers)
     given = {call: _given(call, each) for call, each in body.answers.items()}
-    return _started(answers.answer(ref, body.event_id, given, actor=actor_of(request)), ref, actor_of(request))
+    who = actor_of(request)
+    return _started(answers.answer(ref, body.event_id, given, actor=who, first=_first(body)), ref, who)
+
+
+def _first(body: schemas.First, instead_of: str = "") -> First:
+    if strange := body.expected.keys() - body.state.keys():
+        raise Invalid(_("%(key)s: has an expected value but is neither set nor removed") % {"key": min(strange)})
+    entries = [Entry(key, value, body.expected.get(key, UNKNOWN)) for key, value in body.state.items()]
+    return First(entries, body.reason, instead_of)
 
 
 def _given(call: str, said: dict[str, Any]) -> Given:
@@ -90,7 +100,7 @@ def say(request: HttpRequest, app_name: str, user_id: str, session_id: str, sour
     """Sends a message to the agent as the session's user, and returns the run in which it replies."""
     ref = ref_of(request, app_name, user_id, session_id, source, "operate")
     body, who = body_of(request, schemas.Message), actor_of(request)
-    return _started(runs.say(ref, body.text, actor=who, first=First(instead_of=body.instead_of)), ref, who)
+    return _started(runs.say(ref, body.text, actor=who, first=_first(body, body.instead_of)), ref, who)
 
 
 @router.get(SESSION + "/runs/{uuid:run_id}", response=schemas.Run, summary="How a run is doing")

@@ -166,6 +166,14 @@ class Inbox(Schema):
     behind: list[SourceBehind]
 
 
+class First(Schema):
+    """State that is set before something is sent to an agent, with the permission append."""
+
+    state: Json = Field({}, description="keys with their new values, set by an edit before the rest is sent")
+    expected: Json = Field({}, description="values that keys of `state` must still have")
+    reason: str = Field("", max_length=1000, description="why the state is set")
+
+
 class Agent(Schema):
     """How the agent of an app runs."""
 
@@ -188,7 +196,7 @@ class Agents(Schema):
     problems: list[str] = Field(description="of sources that can't be read, in sentences")
 
 
-class Answers(Schema):
+class Answers(First):
     """The answers to all calls of an event that wait, by the id of the call."""
 
     event_id: str = Field(description="the event that asks")
@@ -197,7 +205,7 @@ class Answers(Schema):
     )
 
 
-class Message(Schema):
+class Message(First):
     """A message to an agent."""
 
     text: str

@@ -31,6 +31,7 @@ from ..search.index.tables import names_of
 from ..sources import agents, registry
 from ..sources.errors import shown as shown_error
 from . import runs
+from .first import NOTHING, First
 from .questions import Question, asked_by, check_waits
 
 _NAMES_LENGTH: Final = 150  # characters of the names of two people
@@ -47,12 +48,13 @@ class Given:
     fields: Mapping[str, str] | None = None
 
 
-def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor: Actor) -> Job:
-    """Starts the run that answers what an event asks; `given` has the answer to each of its calls that wait, by id.
+def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor: Actor, first: First = NOTHING) -> Job:
+    """Starts the run that answers what an event asks; `given` has the answer to each of its calls that wait, by id. State is
+    set `first` if nothing else stands in the way.
 
     Raises Invalid for an answer that doesn't fit, with its call as `field`; Conflict if someone else answered, or the agent
     runs; AgentError if adkweb can't start the agent; Held if a rule asks for a second person, who then finds it under
-    Proposals."""
+    Proposals; and what `First` raises."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
@@ -64,10 +66,13 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         raise Invalid(_("The agent asks %(n)s questions at once. Answer all of them.") % {"n": len(questions)})
     seen = {each.of.call_id: each for each in asked_by(ref, event_id, actor=actor)}
     parts = [_part(each, seen[call], given[call], ref, actor) for call, each in questions.items()]
+    first.check(ref, actor=actor)
     tools = [each.of.tool for each in questions.values()]
     if actor is not SYSTEM and (held := approval.held_tools(ref.source, ref.app_name, tools)):
+        if first.writes:
+            raise Invalid(_("This answer waits for a second person. Set the state on its own, then answer."))
         raise proposals.keep_answer(ref, {"event_id": event_id, "parts": parts, "tools": tools}, held, actor=actor)
-    return _send(ref, event_id, parts, tools, actor=actor)
+    return _send(ref, event_id, parts, tools, actor=actor, first=first)
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> proposals.Proposal:
@@ -96,9 +101,19 @@ def obstacle(proposal: proposals.Proposal, *, actor: Actor) -> str:
     return ""
 
 
-def _send(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], tools: list[str], *, actor: Actor) -> Job:
-    """Claims the calls that are answered, and starts the run."""
+def _send(
+    ref: SessionRef,
+    event_id: str,
+    parts: list[dict[str, Any]],
+    tools: list[str],
+    *,
+    actor: Actor,
+    first: First = NOTHING,
+) -> Job:
+    """Claims the calls that are answered, writes what comes `first`, and starts the run."""
     calls = [[event_id, part["functionResponse"]["id"]] for part in parts]
+    if first.writes:
+        runs.server_of(ref)  # nothing is written for an agent that can't be started
     after = runs.newest(ref, actor=actor)
     with transaction.atomic():
         job = runs.make(ref, parts, after, actor=actor, calls=calls)
@@ -107,13 +122,22 @@ def _send(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], tools: li
     try:
         check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
     except Error as error:
-        Answer.objects.filter(run=job.pk).delete()
-        runner.cancel(job)
+        _take_back(job)
         if isinstance(error, Conflict):
             raise Conflict(_answered(ref, event_id, [call for _event, call in calls])) from error
         raise  # such as a database that is away: nothing may be sent later, either
+    try:
+        first.write(ref, job.pk.hex, actor=actor)
+    except Exception:
+        _take_back(job)
+        raise
     runner.start(job)
     return job
+
+
+def _take_back(job: Job) -> None:
+    Answer.objects.filter(run=job.pk).delete()
+    runner.cancel(job)
 
 
 def _part(question: Question, seen: Question, given: Given, ref: SessionRef, actor: Actor) -> dict[str, Any]:

@@ -31,9 +31,14 @@ class First:
     instead_of: str = ""
     revision: float | None = None
 
+    @property
+    def writes(self) -> bool:
+        """Returns whether there is anything to write."""
+        return bool(self.entries or self.instead_of)
+
     def check(self, ref: SessionRef, *, actor: Actor) -> None:
         """Raises NotAllowed for who isn't an editor, Held if a key needs a second person, Invalid for a mistake."""
-        if not (self.entries or self.instead_of):
+        if not self.writes:
             return
         actor.check_may("append", ref.source, ref.app_name)
         if self.entries and self.instead_of:

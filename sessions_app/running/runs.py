@@ -98,14 +98,13 @@ def say(ref: SessionRef, text: str, *, actor: Actor, first: First = NOTHING) -> 
         raise Invalid(_("A message can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="text")
     check_unmasked(text, actor, ref.app_name)
     first.check(ref, actor=actor)
-    if first.instead_of:
-        server_of(ref)  # an agent that can't be started would cost the session its newest events
+    if first.writes:
+        server_of(ref)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
-    with transaction.atomic():
-        job = make(ref, [{"text": text}], after, actor=actor)
-        record("message-sent", actor.name, ref=ref, run=job.pk.hex)
+    job = make(ref, [{"text": text}], after, actor=actor)
     try:
         first.write(ref, job.pk.hex, actor=actor)
+        record("message-sent", actor.name, ref=ref, run=job.pk.hex)
     except Exception:
         runner.cancel(job)
         raise

@@ -22,20 +22,23 @@ from ..domain.errors import AgentError, Conflict, Error, Held, Invalid, NotFound
 from ..domain.json_values import dumps, loads
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING, MOST
 from ..domain.session_ref import SessionRef, digest_of
+from ..domain.state import ABSENT
 from ..edits import proposals
 from ..edits.proposals import Proposal
 from ..http.problems import status_of
 from ..jobs.lease import WAITING
-from ..reads import at_work, timeline
+from ..reads import at_work, timeline, views
 from ..running import answers, runs
 from ..running.answers import Given
-from ..running.first import NOTHING, First, Replaced, replaced
+from ..running.first import First, Replaced, replaced
 from ..running.first import rewound as rewound_by
 from ..search import inbox
 from ..search.inbox import Waiting
 from ..sources import agents
-from .forms import Form, Text
+from .edits.rows import StateForm, kept, note_habits
+from .forms import Text
 from .html.render import page
+from .html.state_panel import of_session as state_of
 from .inbox import Row
 from .request import actor, check_may
 
@@ -108,6 +111,25 @@ class Question:
         return sent.get(f"{self.of.key}.{name}", otherwise)
 
 
+class FirstForm(StateForm):
+    """The keys to set before an answer or a message is sent."""
+
+    @property
+    def first(self) -> First:
+        """Returns what is written first. Raises Invalid."""
+        entries = self.entries()
+        if entries is None:
+            raise Invalid(self.error or next(row.error for row in self.rows if row.error))
+        return First(entries, self.cleaned_data["reason"])
+
+    def note_current(self, error: Error) -> None:
+        """Compares the rows with what others have written meanwhile, from now on."""
+        current = error.detail.get("current", {})
+        for row in self.rows:
+            if row.key in current:
+                row.seen = "" if current[row.key] is ABSENT else kept(current[row.key])
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """What one event asks: its questions, which are answered together. `why` says why that can't be done here. An answer
@@ -117,6 +139,7 @@ class Card:
     questions: list[Question]
     error: str = ""
     proposed: Proposal | None = None
+    first: FirstForm | None = None
 
     @property
     def why(self) -> str:
@@ -167,7 +190,7 @@ def _page(
     ref: SessionRef,
     cards: list[Card],
     status: int = 200,
-    more: dict[str, str] | None = None,
+    more: dict[str, Any] | None = None,
     again: str = "",
 ) -> HttpResponse:
     context = context_of(ref, actor(request), cards, again)
@@ -233,39 +256,58 @@ def answer(request: HttpRequest, **names: str) -> HttpResponse:
     check_may(request, "operate", ref)
     cards = _cards(ref, actor(request))
     asked = {each.of.call_id: each for card in cards if card.event_id == event_id for each in card.questions}
+    form = FirstForm.of(request)
+    if form.asks_for_rows:
+        _add_row(request, ref, form)
+        return _page(request, ref, [_again(request, card, form) for card in cards])
     call = ""
     try:
         given = {}
         for call, question in asked.items():
             given[call] = question.read(request.POST)
         call = ""
-        answers.answer(ref, event_id, given, actor=actor(request))
-    except (Invalid, Conflict, AgentError) as error:
-        return _refused(request, ref, cards, event_id, error, call)
+        answers.answer(ref, event_id, given, actor=actor(request), first=form.first)
+    except (Invalid, Conflict, AgentError, Held) as error:
+        if "proposal" in error.detail:
+            raise  # it waits for a second person, and its page opens
+        form.note_current(error)
+        return _refused(request, ref, cards, form, error, call)
     return _back(request, ref, _("Answered. The agent continues."))
 
 
+def _add_row(request: HttpRequest, ref: SessionRef, form: FirstForm) -> None:
+    """Adds a row for the key that was named. Raises NotAllowed."""
+    check_may(request, "append", ref)
+    form.add_row(state_of(views.session(ref, actor=actor(request))).state)
+    note_habits(form.rows, ref, actor(request))
+
+
+def _again(request: HttpRequest, card: Card, form: FirstForm, error: str = "", call: str = "") -> Card:
+    """Returns a card with what was typed in it, if it is the one that was sent, and what is wrong with it: as a whole, or
+    with one call."""
+    if card.event_id != request.POST.get("event"):
+        return card
+    wrong = {each.of.call_id: error if each.of.call_id == call else "" for each in card.questions}
+    questions = [each.refused(request.POST, wrong[each.of.call_id]) for each in card.questions]
+    return replace(card, questions=questions, error="" if call in wrong else error, first=form)
+
+
 def _refused(
-    request: HttpRequest, ref: SessionRef, cards: list[Card], event_id: str, error: Error, call: str
+    request: HttpRequest, ref: SessionRef, cards: list[Card], form: FirstForm, error: Error, call: str
 ) -> HttpResponse:
     """Shows the cards again with what was typed, and what is wrong beside the question that it is about."""
     if not request.htmx:  # type: ignore[attr-defined]
         messages.error(request, error.message)
         return _back(request, ref)
-    call, shown = error.detail.get("call", call), []
-    for card in cards:
-        if card.event_id == event_id:
-            wrong = {each.of.call_id: error.message if each.of.call_id == call else "" for each in card.questions}
-            again = [each.refused(request.POST, wrong[each.of.call_id]) for each in card.questions]
-            card = replace(card, questions=again, error="" if call in wrong else error.message)
-        shown.append(card)
+    call = error.detail.get("call", call)
+    shown = [_again(request, card, form, error.message, call) for card in cards]
     answer = _page(request, ref, shown, status_of(error))
-    if event_id not in [card.event_id for card in cards]:  # it is gone, and no card says so
+    if request.POST.get("event") not in [card.event_id for card in cards]:  # it is gone, and no card says so
         answer["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": error.message}})
     return answer
 
 
-class MessageForm(Form):
+class MessageForm(FirstForm):
     """A message to the agent, from the session's user; or the one that takes the place of an earlier one, that of the event
     `again`: `revision` is the one that the session had when the form was opened."""
 
@@ -276,12 +318,14 @@ class MessageForm(Form):
     @property
     def first(self) -> First:
         """Returns what is written first. Raises Invalid."""
+        first = super().first
         if not self.cleaned_data["again"]:
-            return NOTHING
+            return first
         try:
-            return First(instead_of=self.cleaned_data["again"], revision=float(self.cleaned_data["revision"]))
+            revision = float(self.cleaned_data["revision"])
         except ValueError as error:
             raise Invalid(_("This form is incomplete. Open the page again.")) from error
+        return replace(first, instead_of=self.cleaned_data["again"], revision=revision)
 
 
 @require_POST
@@ -290,6 +334,10 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     check_may(request, "operate", ref)
     form = MessageForm.of(request)
+    if form.asks_for_rows:
+        _add_row(request, ref, form)
+        typed = {"unsent": request.POST.get("text", ""), "first": form}
+        return _page(request, ref, _cards(ref, actor(request)), more=typed)
     try:
         runs.say(ref, form.read()["text"], actor=actor(request), first=form.first)
     except (Invalid, Conflict, AgentError, Held, StaleSession) as error:
@@ -299,7 +347,8 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
         if not request.htmx:  # type: ignore[attr-defined]
             messages.error(request, why)
             return _back(request, ref)
-        refused = {"unsent": request.POST.get("text", ""), "unsent_why": why}
+        form.note_current(error)
+        refused = {"unsent": request.POST.get("text", ""), "unsent_why": why, "first": form}
         again = request.POST.get("again", "")
         return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused, again)
     return _back(request, ref)

@@ -1,6 +1,6 @@
 // #waits: the calls that wait for an answer, and the message to the agent. It is loaded again when they change; what was typed
 // is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a new line. A [data-again] opens the message of
-// the event that it names here, to be edited and sent again; one without a name, a new message.
+// the event that it names here, to be edited and sent again; one without a name, a new message. In a .first, the keys to set first, Enter adds a key.
 (() => {
   const box = document.querySelector("#waits");
   if (!box) return;
@@ -8,7 +8,8 @@
   let focused = null;
   let wrote = false; // the next message follows in the same field
   let opened = false; // a message to be sent again, or none any longer
-  const fields = () => [...box.querySelectorAll(":is(input, textarea, select)[id]")];
+  let adding = ""; // the id of the .first whose next key has the focus when it comes
+  const fields = () => [...box.querySelectorAll(":is(input, textarea, select, details)[id]")];
 
   const message = () => box.querySelector(".composer textarea");
 
@@ -27,12 +28,24 @@
     window.htmx.ajax("GET", address, { source: box.parentElement, target: box, swap: "innerHTML" });
   });
   box.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !event.target.matches("[data-enter-sends]"))
-      return;
-    event.preventDefault();
-    event.target.form.requestSubmit();
+    if (event.key !== "Enter" || event.shiftKey || event.ctrlKey || event.metaKey || event.isComposing) return;
+    if (event.target.matches(".first input")) {
+      event.preventDefault();
+      event.target.closest(".first").querySelector(".addkey button").click();
+    } else if (event.target.matches("[data-enter-sends]")) {
+      event.preventDefault();
+      event.target.form.requestSubmit();
+    }
   });
-  box.addEventListener("submit", ({ target }) => {
+  box.addEventListener("focusin", ({ target }) => {
+    if (!target.list?.matches("[data-keys-of-state]")) return;
+    const keys = [...document.querySelectorAll("#state [data-key-row]")].map((row) => row.dataset.keyRow);
+    target.list.replaceChildren(...keys.map((key) => new Option("", key)));
+  });
+  box.addEventListener("submit", ({ target, submitter }) => {
+    const first = target.querySelector(".first");
+    adding = first?.contains(submitter) || first?.querySelector("[name=new-key]").value ? first.id : "";
+    if (adding) return;
     wrote = target.matches(".composer");
     document.querySelector("#moment:not([hidden]) [data-travel-back]")?.click(); // what the agent does now is not in the past
   });
@@ -41,12 +54,18 @@
     focused = document.activeElement;
     opened =
       new URL(detail.pathInfo.requestPath, location.href).searchParams.has("again") && detail.requestConfig.elt !== box;
-    if (detail.requestConfig.verb !== "get") return; // an answer was sent: its own fields come back with it
-    for (const field of fields()) typed.set(field.id, field);
+    const { elt, verb } = detail.requestConfig;
+    // What was sent comes back with the answer.
+    for (const field of fields()) if (verb === "get" || !elt.contains(field)) typed.set(field.id, field);
   });
   box.addEventListener("htmx:afterSwap", () => {
     for (const field of fields()) if (typed.has(field.id)) field.replaceWith(typed.get(field.id));
     if (opened) return write();
+    const first = adding && document.getElementById(adding);
+    if (first) {
+      const editor = [...first.querySelectorAll("json-editor")].at(-1);
+      return (editor?.querySelector(".cm-content, textarea") ?? first.querySelector("[name=new-key]")).focus();
+    }
     const field = wrote && message();
     if (field) wrote = false;
     const next = box.contains(focused) ? focused : field;

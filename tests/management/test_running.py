@@ -38,8 +38,11 @@ def test_an_agent_is_written_to_and_answered(tmp_path: Path, folder: Path) -> No
     assert "pay" in out
     (call,) = map(json.loads, run(tmp_path, "inbox", "--json", "agents")[1].splitlines())
     assert (call["tool"], call["answerable"]) == ("pay", True)
-    code, out, err = run(tmp_path, "answer", call["id"], "agents", "--approve")
+    wrong = run(tmp_path, "answer", call["id"], "agents", "--approve", "--state", "[1]")
+    assert wrong[0::2] == (1, '--state: not an object like {"user:tier": "gold"}.\n')
+    code, out, err = run(tmp_path, "answer", call["id"], "agents", "--approve", "--state", '{"tier": "gold"}')
     assert (code, err) == (0, "")
+    assert '"gold"' in run(tmp_path, "export", "agents")[1]
     assert "paid" in out
     assert "Done." in out
     code, _out, err = run(tmp_path, "answer", call["id"], "agents", "--approve")

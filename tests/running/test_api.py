@@ -61,6 +61,7 @@ def test_an_agent_is_written_to_and_answered(ref: SessionRef, program: Program) 
     wrong = send(program, "/answers", {"event_id": asking.id, "answers": {call: {"yes": True}}})
     assert (wrong.status, "give confirmed" in wrong.json()["detail"]) == (400, True)
     body = {"event_id": asking.id, "answers": {call: {"confirmed": True}}}
+    assert send(program, "/answers", {**body, "state": {"tier": "gold"}}).status == 403
     run = ended(program, send(program, "/answers", body).json())
     assert (run["state"], run["message"]) == ("done", "")
     assert send(program, "/answers", body).status == 409
@@ -71,3 +72,16 @@ def test_a_run_is_stopped(ref: SessionRef, program: Program) -> None:
     assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 202
     assert ended(program, run)["message"] == "Stopped by token desk."
     assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 404
+
+
+def test_state_and_a_message_in_place_of_another_need_more_than_to_operate(ref: SessionRef, program: Program) -> None:
+    assert send(program, "/runs", {"text": "look", "state": {"tier": "gold"}}).status == 403
+    assert send(program, "/runs", {"text": "look", "instead_of": "e1"}).status == 403
+    editor = Program(tokens.create("editor", "append", "*", by=as_admin("maria"))[1])
+    wrong = {"text": "look", "state": {"seconds": 1}, "expected": {"seconds": 31}}
+    assert send(editor, "/runs", wrong).status == 409
+    run = ended(editor, send(editor, "/runs", {**wrong, "expected": {"seconds": 30}}).json())
+    assert (run["state"], timeline.events(ref, actor=SYSTEM).rows[0].description.delta) == ("done", {"seconds": 1})
+    (said,) = [row for row in timeline.events(ref, actor=SYSTEM).rows if row.description.text == "look"]
+    run = ended(editor, send(editor, "/runs", {"text": "count", "instead_of": said.id}).json())
+    assert run["message"] == ""

@@ -1,4 +1,4 @@
-"""What is written before a message goes out: a rewind to before the message that it replaces."""
+"""What is written before a message or an answer goes out: state, or a rewind to before the message that it replaces."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import pytest
 
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import SYSTEM
-from sessions_app.domain.errors import AgentError, Held, Invalid, NotAllowed, StaleSession
+from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed, StaleSession
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import Job
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry
+from sessions_app.models import Answer, Job
 from sessions_app.reads import timeline, views
-from sessions_app.running import children, first, runs
+from sessions_app.running import answers, children, first, runs
 from sessions_app.running.first import First
 from sessions_app.writes.sessions import create_session
-from tests.running.test_answers import ended, rows
+from tests.running.test_answers import YES, asking, ended, paid, rows
 from tests.support.people import ALICE, somebody
 
 
@@ -93,3 +95,31 @@ def test_what_may_not_be_rewound_is_not_sent(ref: SessionRef) -> None:
         runs.say(ref, "again", first=First(instead_of=two.id), actor=ALICE)
     assert (len(rows(ref)), Job.objects.filter(state="waiting").count()) == (before, 0)
     assert timeline.status_of(ref, actor=SYSTEM).name == "idle"
+
+
+SILVER = Entry("tier", "silver", "gold")
+
+
+@pytest.mark.guarantee(
+    "Agents", "State that is set with a message or an answer is an edit, and is checked as every other one."
+)
+def test_state_is_set_before_the_message_by_an_edit(ref: SessionRef) -> None:
+    job = ended(runs.say(ref, "look", first=First([SILVER], "as agreed"), actor=ALICE))
+    set_, *_said, looked, done = rows(ref)[8:]
+    assert (job.message, done.description.text) == ("", "Done.")
+    assert (set_.description.edit["actor"], set_.description.edit["reason"]) == ("alice", "as agreed")
+    assert looked.description.responses[0].value["state"]["tier"] == "silver"
+
+
+def test_state_is_set_before_an_answer_or_nothing_is_sent(ref: SessionRef) -> None:
+    asked, event, call = asking(ref.source, "s2")
+    before = len(rows(asked))
+    approval.make(by=ALICE, keys="limit")
+    for entry, error in ((SILVER, Conflict), (Entry("limit", 5, ABSENT), Held), (Entry("temp:x", 5, ABSENT), Invalid)):
+        with pytest.raises(error):
+            answers.answer(asked, event, {call: YES}, first=First([entry]), actor=ALICE)
+        with pytest.raises(error):
+            runs.say(asked, "look", first=First([entry]), actor=ALICE)
+    assert (len(rows(asked)), Answer.objects.count(), Job.objects.filter(state="waiting").count()) == (before, 0, 0)
+    ended(answers.answer(asked, event, {call: YES}, first=First([Entry("tier", "silver", ABSENT)]), actor=ALICE))
+    assert (paid(asked), views.session(asked, actor=SYSTEM).state.get("tier")) == (1, "silver")

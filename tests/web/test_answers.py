@@ -59,9 +59,9 @@ def waits(ref: SessionRef, name: str) -> SessionRef:
 
 def test_each_kind_of_question_has_its_form(ref: SessionRef, maria: Browser) -> None:
     (confirm,) = cards(maria, asks_alone(ref))
-    assert [button.text for button in confirm.all("button")] == ["Approve", "Decline"]
+    assert [button.text for button in confirm.one(class_="decide").all("button")] == ["Approve", "Decline"]
     (form,) = cards(maria, waits(ref, "input_workflow"))
-    assert form.one("button").text == "Answer"
+    assert form.one(class_="decide").one("button").text == "Answer"
     assert form.all("input", type="hidden") != form.all("input")
     (job,) = cards(maria, waits(ref, "longrunning"))
     assert "Result of the tool, as JSON or text" in job.text
@@ -75,7 +75,7 @@ def test_each_kind_of_question_has_its_form(ref: SessionRef, maria: Browser) -> 
 def test_all_that_one_event_asks_is_one_form(ref: SessionRef, maria: Browser) -> None:
     (card,) = cards(maria, waits(ref, "confirm"))
     assert [each.text for each in card.all("legend")] == ["buy(n=1)", "buy(n=2)"]
-    assert [button.text for button in card.all("button")] == ["Answer"]
+    assert [button.text for button in card.one(class_="decide").all("button")] == ["Answer"]
 
 
 def test_a_viewer_sees_the_question_and_who_may_answer(ref: SessionRef, guest: Browser) -> None:
@@ -327,3 +327,28 @@ def test_a_new_conversation_opens_where_its_first_message_is_written(
     assert "New session" in maria.open("app", **names).links()
     created = maria.send("new-session", {**form, "user_id": "zoe", "session_id": "s8"})
     assert created["Location"].endswith("/booking/zoe/s8/")
+
+
+def test_keys_to_set_first_are_added_to_the_message_which_is_not_sent_by_that(
+    ref: SessionRef, maria: Browser, guest: Browser, sent: list[Any]
+) -> None:
+    append_event(ref, {"author": "agent", "actions": {"state_delta": {"step": "pay"}}}, actor=ALICE)
+    address = reverse("say", kwargs=ref._asdict())
+    form = maria.open("session", **ref._asdict()).one("form", class_="composer").fields()
+    for key in ("step", "new"):
+        added = maria.post(address, {**form, "text": "go", "new-key": key}, headers={"HX-Request": "true"})
+        form = page_of(added).one("form", class_="composer").fields()
+    keys = [form[f"key-{number}"] for number in form["rows"].split()]
+    assert (added.status_code, sent, form["text"], keys) == (200, [], "go", ["step", "new"])
+    first, second = form["rows"].split()
+    dropped = maria.post(address, {**form, "drop": second}, headers={"HX-Request": "true"})
+    assert len(page_of(dropped).one("form", class_="composer").fields()["rows"].split()) == 1
+    append_event(ref, {"author": "agent", "actions": {"state_delta": {"step": "done"}}}, actor=ALICE)
+    changed = {**form, f"value-{first}": "choose", f"value-{second}": "5"}
+    refused = maria.post(address, changed, headers={"HX-Request": "true"})
+    assert refused.status_code == 409
+    now = page_of(refused).one("form", class_="composer").fields()
+    assert (now[f"seen-{first}"], now[f"value-{first}"], Job.objects.count()) == ('"done"', "choose", 0)
+    guest.force_login(somebody("olga", "operator"))
+    assert not guest.open("session", **ref._asdict()).all("details", class_="first")
+    assert guest.post(address, {"text": "go", "new-key": "step"}, headers={"HX-Request": "true"}).status_code == 403

@@ -4,10 +4,10 @@ import json
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.management import call_command
@@ -16,12 +16,16 @@ from django.db import DatabaseError
 
 from ...access.actor import TERMINAL
 from ...domain.errors import AgentError, Error, NotFound, SourceError
+from ...domain.json_values import loads
 from ...domain.session_ref import SessionRef
+from ...domain.state import UNKNOWN
+from ...edits.edit import Entry
 from ...jobs.lease import WAITING
 from ...models import Job
 from ...reads import timeline, views
 from ...reads.changes import Only
 from ...running import children, runs
+from ...running.first import NOTHING, First
 from ...sources import database, registry
 from ._sources import named_sources
 from ._terminal import plain, silence_logs
@@ -51,6 +55,21 @@ def add_agents(parser: ArgumentParser) -> None:
         metavar="SOURCE=FOLDER",
         help="the folder of the agents that write a source, so that adkweb can start them",
     )
+
+
+def add_first(parser: ArgumentParser) -> None:
+    """Defines [--state] [--reason]"""
+    parser.add_argument("--state", metavar="JSON", help="an object with keys to set first, by an edit")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why the state is set")
+
+
+def first_of(options: Mapping[str, Any]) -> First:
+    """Reads --state and --reason. Raises CommandError, Invalid."""
+    if options["state"] is None:
+        return NOTHING
+    if not isinstance(state := loads(options["state"]), dict):
+        raise CommandError('--state: not an object like {"user:tier": "gold"}.', returncode=REFUSED)
+    return First([Entry(key, value, UNKNOWN) for key, value in state.items()], options["reason"])
 
 
 def agents_named(texts: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from ...domain.json_values import loads
 from ...running import answers
 from ...running.answers import Given
 from ...search.inbox import ID_PREFIX, read_id
-from ._running import NOT_REACHED, add_agents, follow, reaching
+from ._running import NOT_REACHED, add_agents, add_first, first_of, follow, reaching
 
 
 class Command(BaseCommand):
@@ -24,13 +24,15 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines ID … [SOURCE …] --approve|--decline|--response JSON [--payload JSON] [--agents]"""
+        """Defines ID … [SOURCE …] --approve|--decline|--response JSON [--payload JSON] [--state JSON] [--reason TEXT]
+        [--agents]"""
         parser.add_argument("words", nargs="+", metavar="ID|SOURCE", help="the ids of calls, then sources")
         how = parser.add_mutually_exclusive_group(required=True)
         how.add_argument("--approve", action="store_true", help="confirm the tool")
         how.add_argument("--decline", action="store_true", help="don't let the tool run")
         how.add_argument("--response", metavar="JSON", help="the answer, or the result of a long-running tool")
         parser.add_argument("--payload", metavar="JSON", help="goes with --approve, instead of the agent's own payload")
+        add_first(parser)
         add_agents(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -42,7 +44,9 @@ class Command(BaseCommand):
             if len({(ref, event) for ref, event, _call in calls}) != 1:
                 raise CommandError("Give the ids of one request: nothing was sent.", returncode=NOT_REACHED)
             ref, event, _call = calls[0]
-            job = answers.answer(ref, event, {call: given for _ref, _event, call in calls}, actor=TERMINAL)
+            job = answers.answer(
+                ref, event, {call: given for _ref, _event, call in calls}, first=first_of(options), actor=TERMINAL
+            )
             follow(self, ref, job)
 
 

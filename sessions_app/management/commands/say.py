@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 from ...access.actor import TERMINAL
 from ...running import runs
-from ._running import add_agents, add_sources, follow, reaching, session_named
+from ._running import add_agents, add_first, add_sources, first_of, follow, reaching, session_named
 
 
 class Command(BaseCommand):
@@ -20,14 +20,15 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines APP/USER/SESSION TEXT [SOURCE …] [--agents]"""
+        """Defines APP/USER/SESSION TEXT [SOURCE …] [--state JSON] [--reason TEXT] [--agents]"""
         parser.add_argument("session", metavar="APP/USER/SESSION", help="the session that it is about")
         parser.add_argument("text", metavar="TEXT", help="the message")
         add_sources(parser)
+        add_first(parser)
         add_agents(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sends the message and follows the run."""
         with reaching(options["source"], options["agents"]):
             ref = session_named(options["session"])
-            follow(self, ref, runs.say(ref, options["text"], actor=TERMINAL))
+            follow(self, ref, runs.say(ref, options["text"], first=first_of(options), actor=TERMINAL))
