@@ -80,8 +80,8 @@ def _first(body: schemas.First, instead_of: str = "") -> First:
 
 
 def _given(call: str, said: dict[str, Any]) -> Given:
-    if said.keys() == {"response"}:
-        return Given(value=said["response"])
+    if "response" in said and said.keys() <= {"response", "interim"} and isinstance(said.get("interim", False), bool):
+        return Given(value=said["response"], interim=said.get("interim", False))
     if isinstance(said.get("confirmed"), bool) and said.keys() <= {"confirmed", "payload"}:
         return Given(confirmed=said["confirmed"], value=said.get("payload"))
     raise Invalid(

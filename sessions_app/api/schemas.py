@@ -201,7 +201,8 @@ class Answers(First):
 
     event_id: str = Field(description="the event that asks")
     answers: dict[str, Json] = Field(
-        description="for a confirmation `confirmed`, and perhaps a `payload`; for any other call its `response`"
+        description="for a confirmation `confirmed`, and perhaps a `payload`; for any other call its `response`; with "
+        "`interim: true`, a long-running tool still waits for its result"
     )
 
 

@@ -23,9 +23,11 @@ from .content import Raw, object_of
 from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part
 from .edit_note import ended_by, is_copy
 from .event import is_partial
+from .json_values import as_object
 from .kinds import describe
 
 ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
+UPDATES: Final = "adkweb_updates"  # in custom_metadata: the ids of calls that a user's event answers, but not for good
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
 
@@ -160,11 +162,12 @@ class _Session:
         elif said.author == "user":
             if not found.open or gap > self.silence:
                 found.since = at or found.since
-            for part in said.responses:
-                self.asked.pop(part.id, None)
-                self.answered.setdefault(part.id, {}).setdefault(name)
+            final = [part.id for part in said.responses if part.id not in updates_of(event)]
+            for call_id in final:
+                self.asked.pop(call_id, None)
+                self.answered.setdefault(call_id, {}).setdefault(name)
             only_answers = is_new and not begins_turn(said)
-            found.answers = frozenset(part.id for part in said.responses if part.id and only_answers)
+            found.answers = frozenset(call_id for call_id in final if call_id and only_answers)
             found.newly_asked = {}
             found.say(branch, goes_on=True)
         else:
@@ -219,6 +222,13 @@ class _Session:
             elif part.id in requested and part.id not in self.requested:
                 self.requested.add(part.id)
                 yield part.id, part.name
+
+
+def updates_of(event: Mapping[str, Any]) -> Sequence[str]:
+    """Returns the ids of the long-running calls of which a user's event says how far they are: they still wait for their
+    result."""
+    said = as_object(event.get("custom_metadata")).get(UPDATES)
+    return [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
 
 
 def _take_checkpoint(found: _Invocation, branch: str, said: Description) -> None:

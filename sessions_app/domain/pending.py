@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part
-from .invocations import begins_turn, seconds_of, stands_for, taken_back
+from .invocations import begins_turn, seconds_of, stands_for, taken_back, updates_of
 from .json_values import as_object
 from .kinds import describe
 
@@ -121,7 +121,8 @@ def entries(
     if said.author == "user":
         if begins_turn(said):
             yield Entry(SAID, seq)
-        yield from (Entry(ANSWERED, seq, part.id) for part in said.responses if part.id)
+        updates = updates_of(event)
+        yield from (Entry(ANSWERED, seq, part.id) for part in said.responses if part.id and part.id not in updates)
     elif event.get("error_code") == _SEALED:
         yield from (Entry(ANSWERED, seq, part.id) for part in said.responses if part.id)
         if not said.responses:

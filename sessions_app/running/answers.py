@@ -7,7 +7,7 @@ All calls of one event are answered in one message: the agent would otherwise be
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from ..access.shown import check_unmasked, shown_words
 from ..domain.answers import fields, read, response
 from ..domain.errors import AgentError, Conflict, Error, Invalid, NotAllowed
 from ..domain.json_values import dumps
-from ..domain.pending import asked
+from ..domain.pending import LONG_RUNNING, asked
 from ..domain.session_ref import SessionRef, digest_of
 from ..edits import proposal_job, proposals
 from ..jobs import runner
@@ -41,11 +41,13 @@ _ARRIVAL_SECONDS: Final = 60.0  # within which an answer is stored that arrived 
 @dataclass(frozen=True, slots=True)
 class Given:
     """The answer to a question, as someone gives it: whether they approve, and the `value`, which is the payload of a
-    confirmation, the address with which a sign-in came back, or the answer; or else what a form's `fields` hold."""
+    confirmation, the address with which a sign-in came back, or the answer; or else what a form's `fields` hold. An
+    `interim` one says how far a long-running tool is, and leaves it waiting for its result."""
 
     confirmed: bool = False
     value: Any = None
     fields: Mapping[str, str] | None = None
+    interim: bool = False
 
 
 def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor: Actor, first: First = NOTHING) -> Job:
@@ -64,6 +66,9 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         raise Conflict(_answered(ref, event_id, given))
     if questions.keys() != given.keys():
         raise Invalid(_("The agent asks %(n)s questions at once. Answer all of them.") % {"n": len(questions)})
+    updates = [call for call, each in given.items() if each.interim]
+    if any(questions[call].of.kind != LONG_RUNNING for call in updates):
+        raise Invalid(_("Only a long-running tool can have an update before its final result."))
     seen = {each.of.call_id: each for each in asked_by(ref, event_id, actor=actor)}
     parts = [_part(each, seen[call], given[call], ref, actor) for call, each in questions.items()]
     first.check(ref, actor=actor)
@@ -71,8 +76,9 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
     if actor is not SYSTEM and (held := approval.held_tools(ref.source, ref.app_name, tools)):
         if first.writes:
             raise Invalid(_("This answer waits for a second person. Set the state on its own, then answer."))
-        raise proposals.keep_answer(ref, {"event_id": event_id, "parts": parts, "tools": tools}, held, actor=actor)
-    return _send(ref, event_id, parts, tools, actor=actor, first=first)
+        proposed = {"event_id": event_id, "parts": parts, "tools": tools, "updates": updates}
+        raise proposals.keep_answer(ref, proposed, held, actor=actor)
+    return _send(ref, event_id, parts, tools, actor=actor, updates=updates, first=first)
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> proposals.Proposal:
@@ -87,7 +93,8 @@ def _send_proposed(job: Job, approver: Actor, *, now: bool) -> str:
     if why := agents.why_not(ref.source, ref.app_name):
         raise AgentError(why)
     both = replace(author, name=f"{job.actor}, {approver.name}"[:_NAMES_LENGTH])
-    _send(ref, answer["event_id"], answer["parts"], answer["tools"], actor=both)
+    updates = answer.get("updates", ())
+    _send(ref, answer["event_id"], answer["parts"], answer["tools"], actor=both, updates=updates)
     return approver.name
 
 
@@ -108,6 +115,7 @@ def _send(
     tools: list[str],
     *,
     actor: Actor,
+    updates: Sequence[str] = (),
     first: First = NOTHING,
 ) -> Job:
     """Claims the calls that are answered, writes what comes `first`, and starts the run."""
@@ -116,7 +124,7 @@ def _send(
         runs.server_of(ref)  # nothing is written for an agent that can't be started
     after = runs.newest(ref, actor=actor)
     with transaction.atomic():
-        job = runs.make(ref, parts, after, actor=actor, calls=calls)
+        job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=updates)
         record("call-answered", actor.name, ref=ref, tools=sorted(set(tools)), run=job.pk.hex)
         _claim(ref, event_id, parts, job)
     try:

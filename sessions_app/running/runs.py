@@ -26,6 +26,7 @@ from ..access.audit.record import record, record_with
 from ..access.shown import check_unmasked
 from ..domain import pending
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
+from ..domain.invocations import UPDATES
 from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ
 from ..domain.session_ref import SessionRef, digest_of
@@ -70,11 +71,13 @@ def make(
     actor: Actor,
     calls: Sequence[Sequence[str]] = (),
     invocation: str = "",
+    updates: Sequence[str] = (),
 ) -> Job:
     """Makes the run that sends a message to a session's agent, whose events come `after` those that are there; `calls` are
-    the events and calls that it answers. With an `invocation`, it sends none, and continues that one. Raises Conflict if
-    adkweb runs the agent in this session now."""
+    the events and calls that it answers, those in `updates` not for good. With an `invocation`, it sends none, and continues
+    that one. Raises Conflict if adkweb runs the agent in this session now."""
     task = {"parts": parts, "calls": [list(call) for call in calls], "after": after, "invocation": invocation}
+    task["updates"] = list(updates)
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     try:
         with transaction.atomic():
@@ -284,7 +287,8 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
     if task["invocation"]:
         message = {"invocationId": task["invocation"]}
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
-    body = {**names, **message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
+    updates = {UPDATES: task["updates"]} if task.get("updates") else {}
+    body = {**names, **message, "streaming": True, "customMetadata": {NOTE: job.pk.hex, **updates}}
     stream = Stream(server, body)
     beat(Progress(step=SENT))
     if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent

@@ -56,6 +56,7 @@ class Question:
     payload: str = ""
     sign_in: SignIn | None = None
     typed: str = ""
+    interim: bool = False
     error: str = ""
 
     @property
@@ -92,20 +93,21 @@ class Question:
             return Given(value=self._sent(sent, "address").strip())
         if self.fields is not None:
             return Given(fields={each.name: self._sent(sent, f"field.{each.name}") for each in self.fields})
-        typed = self._sent(sent, "json")
+        typed, interim = self._sent(sent, "json"), self._sent(sent, "interim") == "yes"
         try:
-            return Given(value=loads(typed))
+            return Given(value=loads(typed), interim=interim)
         except Invalid:
             if self.of.kind == INPUT:
                 raise
-            return Given(value=typed)
+            return Given(value=typed, interim=interim)
 
     def refused(self, sent: Mapping[str, str], error: str) -> "Question":
         """Returns the question with what was sent, and what is wrong with it; "" if nothing is."""
         form = self.fields and [replace(each, initial=self._sent(sent, f"field.{each.name}")) for each in self.fields]
         typed = self._sent(sent, "address") or self._sent(sent, "json")
         payload = self._sent(sent, "payload", self.payload)
-        return replace(self, fields=form, payload=payload, typed=typed, error=error)
+        interim = self._sent(sent, "interim") == "yes"
+        return replace(self, fields=form, payload=payload, typed=typed, interim=interim, error=error)
 
     def _sent(self, sent: Mapping[str, str], name: str, otherwise: str = "") -> str:
         return sent.get(f"{self.of.key}.{name}", otherwise)
@@ -272,6 +274,8 @@ def answer(request: HttpRequest, **names: str) -> HttpResponse:
             raise  # it waits for a second person, and its page opens
         form.note_current(error)
         return _refused(request, ref, cards, form, error, call)
+    if all(each.interim for each in given.values()):
+        return _back(request, ref, _("The update is sent. The tool still waits for its final result."))
     return _back(request, ref, _("Answered. The agent continues."))
 
 

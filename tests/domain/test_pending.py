@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.domain.description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
+from sessions_app.domain.invocations import running
 from sessions_app.domain.kinds import describe
 from sessions_app.domain.pending import MOST, Entry, Pending, add, asked, entries, pending, waiting
 from tests.domain.test_invocations import Event, answers, asks, call_part, calls, event, rewind, says, user
@@ -79,6 +80,17 @@ def test_neither_a_first_result_nor_a_text_nor_a_later_message_answers() -> None
     (waits,) = pending([*turn, user(run="e-2"), says(run="e-2")])
     assert waits.passed_over
     assert not pending([*turn, answers(author="user", run="e-2")])  # under an invocation of its own, too
+
+
+def test_an_update_leaves_a_call_waiting_and_its_invocation() -> None:
+    update = answers(author="user", custom_metadata={"adkweb_updates": ["c1"]})
+    turn = [user(), asks(), answers(), says(), update, says()]
+    assert tools(*turn) == ["approve"]
+    status = running(turn, 1e9, 60)
+    assert status is not None
+    assert (status.waiting, status.waits_for) == (True, ("approve",))
+    assert not tools(*turn, answers(author="user"))
+    assert not tools(*turn[:4], answers(author="user", custom_metadata={"adkweb_updates": "c1"}))
 
 
 def test_a_call_of_an_older_store_that_lists_no_long_running_ids_waits() -> None:

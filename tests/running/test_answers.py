@@ -30,6 +30,7 @@ from sessions_app.reads import timeline
 from sessions_app.running import answers, children, runs, servers
 from sessions_app.running.answers import Given
 from sessions_app.running.client import Stream
+from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.people import somebody
@@ -490,3 +491,27 @@ def test_deleting_a_session_ends_its_run(source: str) -> None:
         if thread.name == "adkweb-run":
             thread.join(5)
             assert not thread.is_alive()
+
+
+@pytest.mark.guarantee("Agents", "An update of a long-running tool leaves its call waiting for the final result.")
+def test_an_update_leaves_a_call_waiting_for_its_result(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s1", actor=SYSTEM)
+    assert say(ref, "ask").message == ""
+    asked = next(each for each in rows(ref) if each.data.get("long_running_tool_ids"))
+    (call,) = asked.description.calls
+    for number in (50, 90):
+        update = Given(value={"percent": number}, interim=True)
+        assert ended(answers.answer(ref, asked.id, {call.id: update}, actor=SYSTEM)).message == ""
+        assert [each.of.call_id for each in asked_by(ref, asked.id, actor=SYSTEM)] == [call.id]
+        assert timeline.status_of(ref, actor=SYSTEM).name == "waiting"
+    ended(answers.answer(ref, asked.id, {call.id: Given(value={"percent": 100})}, actor=SYSTEM))
+    assert not asked_by(ref, asked.id, actor=SYSTEM)
+    assert [each.state for each in Answer.objects.all()] == ["sent"] * 3
+    with pytest.raises(Conflict, match="has answered this already"):
+        answers.answer(ref, asked.id, {call.id: update}, actor=SYSTEM)
+
+
+def test_only_a_long_running_tool_takes_an_update(source: str) -> None:
+    ref, event, call = asking(source)
+    with pytest.raises(Invalid, match="Only a long-running tool"):
+        answers.answer(ref, event, {call: Given(confirmed=True, interim=True)}, actor=SYSTEM)

@@ -352,3 +352,14 @@ def test_keys_to_set_first_are_added_to_the_message_which_is_not_sent_by_that(
     guest.force_login(somebody("olga", "operator"))
     assert not guest.open("session", **ref._asdict()).all("details", class_="first")
     assert guest.post(address, {"text": "go", "new-key": "step"}, headers={"HX-Request": "true"}).status_code == 403
+
+
+def test_a_long_running_tool_gets_an_update_or_its_result(ref: SessionRef, maria: Browser, sent: list[Any]) -> None:
+    asks = waits(ref, "longrunning")
+    (card,) = cards(maria, asks)
+    (final,) = [name for name, value in card.fields().items() if name.endswith(".interim") and value == "no"]
+    json_ = final.replace("interim", "json")
+    answer = post(maria, asks, {**card.fields(), final: "yes", json_: '{"percent": 50}'})
+    assert "still waits" in json.loads(answer["HX-Trigger"])["adkweb:toast"]["text"]
+    job = Job.objects.get()
+    assert (sent, len(json.loads(job.task)["updates"])) == ([{"percent": 50}], 1)

@@ -24,14 +24,17 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines ID … [SOURCE …] --approve|--decline|--response JSON [--payload JSON] [--state JSON] [--reason TEXT]
-        [--agents]"""
+        """Defines ID … [SOURCE …] --approve|--decline|--response JSON [--payload JSON] [--interim] [--state JSON]
+        [--reason TEXT] [--agents]"""
         parser.add_argument("words", nargs="+", metavar="ID|SOURCE", help="the ids of calls, then sources")
         how = parser.add_mutually_exclusive_group(required=True)
         how.add_argument("--approve", action="store_true", help="confirm the tool")
         how.add_argument("--decline", action="store_true", help="don't let the tool run")
         how.add_argument("--response", metavar="JSON", help="the answer, or the result of a long-running tool")
         parser.add_argument("--payload", metavar="JSON", help="goes with --approve, instead of the agent's own payload")
+        parser.add_argument(
+            "--interim", action="store_true", help="goes with --response: the tool still waits for its final result"
+        )
         add_first(parser)
         add_agents(parser)
 
@@ -52,6 +55,6 @@ class Command(BaseCommand):
 
 def _given(options: dict[str, Any]) -> Given:
     if options["response"] is not None:
-        return Given(value=loads(options["response"]))
+        return Given(value=loads(options["response"]), interim=options["interim"])
     payload = None if options["payload"] is None else loads(options["payload"])
     return Given(confirmed=options["approve"], value=payload)

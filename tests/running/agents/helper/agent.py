@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
-from google.adk.tools import FunctionTool, ToolContext
+from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.genai import types
 
 assert find_spec("launcher") is None, "an agent's own modules come before adkweb's"
@@ -78,6 +78,17 @@ def pay() -> str:
     return "paid"
 
 
+def ask() -> dict[str, str]:
+    """Asks somebody whose answer takes days."""
+    return {"status": "asked"}
+
+
 root_agent = LlmAgent(
-    name="helper", model=Echo(), tools=[look, count, shout, pause, block, FunctionTool(pay, require_confirmation=True)]
+    name="helper",
+    model=Echo(),
+    tools=[
+        *(look, count, shout, pause, block),
+        FunctionTool(pay, require_confirmation=True),
+        LongRunningFunctionTool(ask),
+    ],
 )
