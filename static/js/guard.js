@@ -1,6 +1,8 @@
 // form[data-guard="a key for what is edited"]: leaving with unsent changes is asked about, and what was typed is kept in
 // sessionStorage until it has been accepted, so it is back after a reload, a lost connection or a closed form.
 //
+// With data-guard-quiet, leaving is not asked about: what was typed is kept, and that is enough.
+//
 // Inside the form, optional: [data-guard-restored][hidden] is shown when something was brought back, [data-guard-discard]
 // throws it away. Passwords, files and hidden fields never go into the storage; nor do radio buttons that choose between two
 // values (choice-…): that is about what stands there, and asked anew each time.
@@ -13,6 +15,7 @@
   const REFUSED = ".formerror, .errorlist, .error:not(:empty), :is(input, select, textarea)[aria-invalid=true]";
   const begun = new WeakSet();
   const sent = new WeakSet();
+  const accepted = new WeakSet(); // a field of such a form that goes away with the focus says that it has changed
 
   const forms = () => document.querySelectorAll("form[data-guard]");
   const storageKey = (form) => PREFIX + form.dataset.guard;
@@ -107,7 +110,8 @@
 
   function typed(event) {
     const form = event.target.form ?? guarded(event);
-    if (form?.matches("[data-guard]") && begun.has(form)) save(form);
+    if (event.type === "input") accepted.delete(form);
+    if (form?.matches("[data-guard]") && begun.has(form) && !accepted.has(form)) save(form);
   }
 
   document.addEventListener("input", typed);
@@ -135,6 +139,7 @@
     const form = elt.closest("form[data-guard]");
     if (!form || xhr.status >= 400 || requestConfig.verb === "get") return;
     keep(storageKey(form), null);
+    accepted.add(form);
     if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
   });
 
@@ -162,7 +167,8 @@
   });
 
   window.addEventListener("beforeunload", (event) => {
-    if ([...forms()].some((form) => !sent.has(form) && changed(form))) event.preventDefault();
+    if ([...forms()].some((form) => !("guardQuiet" in form.dataset) && !sent.has(form) && changed(form)))
+      event.preventDefault();
   });
 
   // After every deferred script, so that <json-editor> sees what is brought back.

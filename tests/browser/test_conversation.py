@@ -1,0 +1,73 @@
+"""A conversation with an agent that adkweb starts: begun, with state set first, and with a message that is sent again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit, serve
+from tests.browser.serving import Adkweb
+
+AGENTS = Path(__file__).parents[1] / "running" / "agents"
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Adkweb]:
+    """adkweb that may start the agents of tests for its demo."""
+    yield from serve(tmp_path, ADKWEB_AGENTS=json.dumps({"demo": str(AGENTS)}))
+
+
+@pytest.fixture
+def talk(own_server: Adkweb, visitor: Visit) -> Page:
+    """A new conversation."""
+    page = visitor(own_server)
+    page.goto(own_server.link)
+    page.goto("/sessions/new/?source=demo&app_name=helper")
+    expect(page.locator("#user_id")).to_be_focused()
+    page.keyboard.type("zoe")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/s/demo/helper/zoe/**")
+    return page
+
+
+def test_a_conversation_by_keyboard(talk: Page) -> None:
+    message, said = talk.locator("#message"), talk.locator("#events")
+    expect(message).to_be_focused()
+    talk.keyboard.type("count")
+    talk.reload()
+    expect(message).to_have_value("count")  # what was typed stays
+    message.press("Enter")
+    expect(said.get_by_text("Done.")).to_have_count(1)
+    expect(message).to_be_focused()
+    talk.keyboard.type("count")
+
+    talk.locator(".composer .first > summary").press("Enter")
+    talk.locator("#message-key").press_sequentially("counted")
+    talk.keyboard.press("Enter")
+    expect(talk.locator(".first .cm-content")).to_be_focused()
+    talk.keyboard.press("Control+A")
+    talk.keyboard.type("7")
+    expect(message).to_have_value("count")
+    message.press("Enter")
+    expect(said.get_by_text("Done.")).to_have_count(2)
+    counted = talk.locator('#state [data-key-row="counted"]')
+    expect(counted).to_contain_text("8")
+
+    talk.locator("[data-again]").last.focus()
+    talk.keyboard.press("Enter")
+    again = talk.locator("#message-again")
+    expect(again).to_be_focused()
+    expect(again).to_have_value("count")
+    expect(talk.locator(".composer")).to_contain_text("The agent will no longer get 4 events.")
+    talk.keyboard.press("Escape")
+    expect(message).to_be_visible()
+    talk.locator("[data-again]").last.click()
+    again.fill("look")
+    talk.keyboard.press("Enter")
+    expect(said.get_by_text("Done.")).to_have_count(3)
+    expect(counted).to_contain_text("7")
+    expect(message).to_have_value("")
