@@ -12,7 +12,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET, require_POST
 
 from ..access.actor import Actor
@@ -386,8 +388,12 @@ def _back(request: HttpRequest, ref: SessionRef, said: str = "") -> HttpResponse
         if said:
             response["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": said, "isNotice": True}})
         return response
+    session, in_list = reverse("session", kwargs=ref._asdict()), request.POST.get("next") == "inbox"
     if said:
-        messages.info(request, said)
-    if request.POST.get("next") == "inbox":
-        return redirect("inbox")
-    return redirect(reverse("session", kwargs=ref._asdict()))
+        link = (
+            format_html(' <a class="btn quiet small" href="{}">{}</a>', session, pgettext("an agent", "Watch"))
+            if in_list
+            else ""
+        )
+        messages.info(request, format_html("{}{}", said, link))
+    return redirect("inbox" if in_list else session)

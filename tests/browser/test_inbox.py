@@ -18,8 +18,8 @@ def test_keys_lead_to_what_waits_and_to_its_session(page: Page) -> None:
     address = first.get_attribute("href") or "?"
     page.keyboard.press("o")
     page.wait_for_url("**/s/demo/**")
-    expect(page.locator("#moment")).to_be_visible()
-    assert address.partition("?")[0] in page.url
+    expect(page.locator("#waits .card")).to_be_visible()
+    assert address.partition("#")[0] in page.url
 
 
 @pytest.mark.parametrize("key", ["o", "Enter"])

@@ -51,7 +51,9 @@ def test_lists_what_is_asked_in_the_agent_s_words_and_leads_to_the_call(ref: Ses
     ]
     assert page.one("a", href=reverse("inbox"), aria_current="page").text == "Inbox 5"
     link = next(each for each in page.all("a", class_="rowlink") if each.text == "How many days?")
-    answer = maria.get(link["href"], follow=True)
+    assert link["href"] == reverse("session", kwargs=asks["payload"]._asdict()) + "#waits"
+    card = maria.open("session", **asks["payload"]._asdict()).one(id="waits").one("form", "card")
+    answer = maria.get(card.one("a")["href"], follow=True)
     assert answer.redirect_chain == [
         (reverse("session", kwargs=asks["payload"]._asdict()) + f"?at={call.event_id}", 302)
     ]
