@@ -185,16 +185,26 @@ def test_what_needs_attention_says_what_it_is_and_leads_there(ref: SessionRef, m
     call = {"function_call": {"name": "cancel_booking", "id": "c1", "args": {}}}
     for author, part in (("user", {"text": "Cancel it"}), ("agent", call)):
         event = {"author": author, "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}
-        asked = append_event(ref, event, actor=actor)
+        append_event(ref, event, actor=actor)
     execute(ref.source, "UPDATE sessions SET state = %s", ['{"count": 412}'])
     feed(ref.source)
     Looker(ref.source).look(5.0)
     drifted, waits = maria.open("home").one("ul", "attention").all("li")  # the newest first
     assert waits.all("a")[0].text == "cancel_booking is waiting for an answer · Cancel it · booking · ana"
-    assert [link["href"] for link in waits.all("a")] == [f"{session_url(ref)}?seq={asked.seq}"] * 2
+    assert [link["href"] for link in waits.all("a")] == [f"{session_url(ref)}#waits"] * 2
     assert drifted.all("a")[0].text.startswith("count is 412 in the table, but 3 ")
     assert [link["href"] for link in drifted.all("a")] == [session_url(ref, "drift")] * 2
-    assert [waits.all("a")[1].text, drifted.all("a")[1].text] == ["Open the call", "Repair"]
+    assert [waits.all("a")[1].text, drifted.all("a")[1].text] == ["Answer…", "Repair"]
+
+
+def test_a_call_with_a_question_is_named_by_it_and_who_may_not_answer_opens_it(demo: str, maria: Browser) -> None:
+    feed(demo)
+    lines = [line.text for line in maria.open("home").all("ul", "attention")]
+    assert "TP761 was 5 hours late. What do we do for these passengers? · My flight" in " ".join(lines)
+    guest = Browser()
+    guest.force_login(somebody("vera", "viewer", "claims"))
+    (waits,) = guest.open("home").one("ul", "attention").all("li")
+    assert waits.all("a")[1].text == "Open the call"
 
 
 def test_where_nothing_needs_attention_one_line_says_so(ref: SessionRef, maria: Browser, actor: Actor) -> None:

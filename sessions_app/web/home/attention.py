@@ -11,8 +11,8 @@ from django.utils.translation import ngettext
 from ...access.actor import Actor
 from ...checks import breaches
 from ...checks.breaches import Recent
+from ...domain import shorten
 from ...domain.session_ref import SessionRef
-from ...domain.shorten import brief
 from ...http.reader import user_for_reader
 from ...search import drift_looks, health, inbox, tree
 from ...search.drift_looks import Drifted
@@ -25,7 +25,7 @@ from .charts import Chosen
 
 SESSIONS: Final = 4  # that wait, and as many that are silent
 REJECTED: Final = "This tool call is rejected."  # what google-adk answers when a person has not confirmed a call
-_VALUE: Final = 24  # characters
+_VALUE, _HINT = 24, 80  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, quer
     sessions that `of` means."""
     items = [
         *(_failure(each, chosen, of, query) for each in health.failures(chosen.during, actor=actor, of=of)),
-        *(_waiting(each, of) for each in inbox.waiting(_query(query, now), actor=actor, limit=SESSIONS).rows),
+        *(_waiting(each, of, actor) for each in inbox.waiting(_query(query, now), actor=actor, limit=SESSIONS).rows),
         *(_silent(each, of) for each in _stuck(f"{query} status:stuck {chosen.query}".strip(), now, actor)),
         *(_drift(each, of) for each in drift_looks.drifted(actor=actor, of=of)),
         *(_broken(each, of) for each in breaches.recent(chosen.during, actor=actor, of=of)),
@@ -97,15 +97,18 @@ def _silent(row: Row, of: Of) -> Item:
     )
 
 
-def _waiting(each: Waiting, of: Of) -> Item:
-    """Returns a call that waits. Its button says no more than it does: adkweb shows the call, and answers none."""
-    address = f"{reverse('session', kwargs=each.ref._asdict())}?seq={each.seq}"
-    words, aside = _("is waiting for an answer"), _whose(each.ref, of, each.title)
-    return Item("wait", "warn", each.tool, words, aside, address, each.since, action=_("Open the call"))
+def _waiting(each: Waiting, of: Of, actor: Actor) -> Item:
+    """Returns a call that waits, in the agent's words if it has any; its button leads to where it is answered."""
+    address = f"{reverse('session', kwargs=each.ref._asdict())}#waits"
+    hint = shorten.words(each.asked.hint, _HINT) if each.asked else ""
+    words, aside = "" if hint else _("is waiting for an answer"), _whose(each.ref, of, each.title)
+    may = actor.may_write("operate", each.ref.source, each.ref.app_name)
+    action = _("Answer…") if may else _("Open the call")
+    return Item("wait", "warn", hint or each.tool, words, aside, address, each.since, action=action)
 
 
 def _drift(each: Drifted, of: Of) -> Item:
-    values = {"stored": brief(each.change.new, _VALUE), "said": brief(each.change.old, _VALUE)}
+    values = {"stored": shorten.brief(each.change.new, _VALUE), "said": shorten.brief(each.change.old, _VALUE)}
     words = _("is %(stored)s in the table, but %(said)s in the events") % values
     aside = _whose(each.ref, of, f"+{each.keys - 1}" if each.keys > 1 else "", each.title)
     address = reverse("drift", kwargs=each.ref._asdict())
