@@ -18,6 +18,8 @@ FAILED: Final = "6c0c8a2d-8a9c-4535-8c07-fca4630157b4"
 CHANGED: Final = "4c5bdc64-932e-4a06-93aa-f5948218a7d6"
 BEFORE: Final = "6a588442-7fa2-47cf-9af9-967524d8202d"
 
+WAITS: Final = ("booking", "noah@example.com", "porto-in-march")  # whose agent waits for a confirmation
+
 PRICES: Final = {"scripted-1.0": (0.30, 2.50)}  # of its model, which is made up as well; see domain/cost.py
 
 _MINUTES: Final = 4  # between its newest event and the copy

@@ -12,10 +12,11 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
+from ..access.actor import Actor
 from ..domain.errors import Error
 from ..domain.session_ref import SessionRef
 from ..reads import views
-from ..sources import adopt_job, database, demo
+from ..sources import adopt_job, agents, database, demo
 from ..sources.finding import in_shell
 from .forms import Form
 from .html.render import page
@@ -30,12 +31,15 @@ class Demo:
     """Holds what a page of the demo says: the `command` for one's own sessions, "" for whoever does not run adkweb, and how
     it is `shown` where there is little room; `line` is False after the first page.
 
-    The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`.
+    The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`;
+    and about one that `waits`. Of its `steps`, who may not edit has three, and where no agent is started, one is missing.
     """
 
     command: str
     line: bool
     ref: SessionRef
+    waits: SessionRef
+    steps: int
     shown: str = ""
     cookie: str = CLOSED
     failed: str = demo.FAILED
@@ -51,8 +55,15 @@ def of(request: HttpRequest) -> Demo | None:
     if user is None or not user.is_authenticated or not (demo.is_demo(source) if source else demo.is_alone()):
         return None
     command, shown = _command() if actor(request).runs_everything else ("", "")
-    ref = SessionRef(source or demo.alias(), *demo.BEST)
-    return Demo(command, request.COOKIES.get(CLOSED) != "closed", ref, shown)
+    source = source or demo.alias()
+    ref, waits = SessionRef(source, *demo.BEST), SessionRef(source, *demo.WAITS)
+    return Demo(command, request.COOKIES.get(CLOSED) != "closed", ref, waits, _steps(waits, actor(request)), shown)
+
+
+def _steps(waits: SessionRef, who: Actor) -> int:
+    if not who.may_write("append", waits.source, waits.app_name):
+        return 3
+    return 5 if agents.why_not(waits.source, waits.app_name) else 6
 
 
 def _command() -> tuple[str, str]:

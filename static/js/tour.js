@@ -1,6 +1,7 @@
 // The tour of the demo: the bar #tour shows one [data-tour-step] after the other, and rings what each is about. It begins by
 // itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page. It is
-// shown on the pages of that session, and on those of a fork of it. The end says what was done only if no step was skipped.
+// shown on the pages of that session, on those of a fork of it, and where a step is about (data-about). The end says what was
+// done only if no step was skipped.
 // Of a step, data-aim names the control to use next: selectors with " | " between, of which the first that is visible counts;
 // one of data-once counts only until it was used. [data-tour-next] uses it, so that whoever presses it again and again sees
 // everything done; where the page has none of them, it goes to data-there. The tour goes on once the step is done, and
@@ -33,7 +34,7 @@
   const keepStep = (more) => keep({ step, held, skipped, ...more });
 
   const isAbout = () =>
-    location.pathname.startsWith(card.dataset.story) ||
+    [card.dataset.story, ...(steps[step].dataset.about?.split(" ") ?? [])].some((at) => location.pathname.startsWith(at)) ||
     document.querySelector(`#forks a[href^='${card.dataset.story}?at=']`);
 
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
