@@ -267,7 +267,8 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     ref, task, actor = ref_of(job), json.loads(job.task), runner.actor_of(job)
     if job.step == SENT:
         time.sleep(_DYING_SECONDS)
-        return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=False)
+        sent = None if agents.address_of(ref.source, ref.app_name) else False  # a child is gone by now
+        return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=sent)
     actor.check_may("operate", ref.source, ref.app_name)
     check_waits(ref, task["calls"], actor=SYSTEM)
     return _send(job, ref, task, server_of(ref), beat)

@@ -26,13 +26,13 @@ from ..access import at_rest
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..access.shown import shown_words, shown_words_anywhere
-from ..domain.errors import AgentError, Error, Invalid, NotAllowed, NotFound
+from ..domain.errors import AgentError, Invalid, NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
 from ..http import outgoing
 from ..jobs.lease import WAITING
 from ..models import AgentAddress, Job
 from ..reads import lists, timeline
-from ..sources import agents, demo, registry
+from ..sources import agents, demo, errors, registry
 from . import children, client
 from .session_uris import session_uri
 
@@ -286,8 +286,8 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
         return Facts(source, app_name, why_here, **shown)
     try:
         folder, sessions = _here(source, app_name)
-    except Error as error:
-        return Facts(source, app_name, error.message, **shown)
+    except AgentError as error:
+        return Facts(source, app_name, error.message if operates else errors.unusable(), **shown)
     child, _lines = children.known(folder, sessions)
     if operates:
         shown |= {"folder": str(folder), "python": children.interpreter(folder)}

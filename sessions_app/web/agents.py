@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -65,7 +66,8 @@ class AddressForm(Form):
     value = Text(
         label=gettext_lazy("Value of the header"),
         help_text=gettext_lazy("It is stored encrypted and never shown. Leave empty to keep the stored one."),
-        attrs={"class": "mono", "maxlength": 4000, "spellcheck": "false", "autocomplete": "off"},
+        widget=forms.PasswordInput,  # which doesn't show again what was typed
+        attrs={"class": "mono", "maxlength": 4000, "spellcheck": "false"},
     )
 
 

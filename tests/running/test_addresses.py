@@ -19,14 +19,15 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AgentError, Invalid, NotAllowed
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import AgentAddress, AuditRow
+from sessions_app.jobs import runner
+from sessions_app.models import AgentAddress, AuditRow, Job
 from sessions_app.running import answers, children, runs, servers
 from sessions_app.running.session_uris import session_uri
 from sessions_app.sources import agents as known_agents
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.running.serving import api_server
-from tests.running.test_answers import YES, asking, ended, paid, rows
+from tests.running.test_answers import YES, asking, ended, made, paid, rows
 
 SECRET = "Bearer 7f3a-very-secret"
 BOTH = pytest.mark.parametrize(
@@ -209,6 +210,17 @@ def test_another_s_newer_event_there_is_another_database(source: str, ref: Sessi
     played.answers[SAME] = (200, {"events": [{"id": "e1"}, {"id": "e2"}]})
     at(source, played.url)
     assert "uses another database" in ended(runs.say(ref, "look", actor=SYSTEM)).message
+
+
+def test_a_message_to_an_address_may_have_arrived_although_its_adkweb_died(
+    source: str, ref: SessionRef, played: Played
+) -> None:
+    at(source, played.url)
+    job = made(ref, [{"text": "look"}])
+    Job.objects.filter(pk=job.pk).update(step=runs.SENT)
+    runner.start(Job.objects.get(pk=job.pk))
+    assert json.loads(ended(job).result)["sent"] is None
+    assert played.asked == []
 
 
 # --- Which addresses, and who says so ---------------------------------------------------------------------------------
