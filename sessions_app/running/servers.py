@@ -296,7 +296,7 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
         app_name,
         "",
         since=child.since if child else None,
-        reads_output=_may_read_output(folder, actor),
+        reads_output=operates and _may_read_output(folder, actor),
         is_here=True,
         **shown,
     )
@@ -318,13 +318,13 @@ def _may_read_output(folder: Path, actor: Actor) -> bool:
     if actor.may_everywhere("operate"):
         return True
     names = [path.name for path in folder.iterdir() if agents.is_folder(path)]
-    apps = [
-        (source.alias, name)
-        for source in registry.listed()
-        for name in names
-        if (agent := agents.agent_of(source.alias, name)) and agent.folder.resolve() == folder.resolve()
-    ]
-    return all(actor.may("operate", source, name) for source, name in apps)
+    others = ((each.alias, name) for each in registry.listed() for name in names)
+    return not any(
+        not actor.may("operate", source, name)
+        and (agent := agents.agent_of(source, name))
+        and agent.folder.resolve() == folder.resolve()
+        for source, name in others
+    )
 
 
 def _check_sees(source: str, app_name: str, actor: Actor) -> None:
