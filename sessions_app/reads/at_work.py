@@ -20,6 +20,7 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import Job, Report, ReportQuerySet
 from ..sources import registry
 
+MOST: Final = 1_000  # reports and runs that are read for all sessions together
 _LATE: Final = 6.0  # seconds between the last sign of a process and its last event
 
 
@@ -92,6 +93,22 @@ def known(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Kno
         if ref := by_names.get((job.where, job.app_name, job.user_id, job.session_id)):
             own = AtWork(job.created, stopped_by=job.stopped_by, is_own=True)
             result[ref] = replace(result[ref], at_work=own)
+    return result
+
+
+def everywhere() -> dict[tuple[str, str], Known]:
+    """Returns what is known of all sessions, by `where` and `digest` as in the index. It is for searching, and shows no name
+    of a tool."""
+    result: dict[tuple[str, str], Known] = {}
+    for row in Report.objects.order_by("-beat")[:MOST]:
+        before = result.get((row.where, row.digest), NOTHING)
+        if row.is_running:
+            result[row.where, row.digest] = replace(before, at_work=_reported(row, ""))
+        else:
+            result[row.where, row.digest] = replace(before, over=max(before.over, row.at + _LATE))
+    for job in Job.objects.filter(kind="run", state="waiting")[:MOST]:
+        key = job.where, digest_of(job.app_name, job.user_id, job.session_id)
+        result[key] = replace(result.get(key, NOTHING), at_work=AtWork(job.created, is_own=True))
     return result
 
 

@@ -31,6 +31,7 @@ from ..reads.paging import read_cursor, write_cursor
 from ..reads.size_limits import large, measured_sql
 from ..sources import database, dialect, registry
 from . import tree
+from .at_work import Numbers
 from .index import feed
 from .index.read import Names, Owner, rows_of, shared_states
 from .index.tables import ref_of
@@ -250,15 +251,15 @@ def total(actor: Actor) -> int:
 
 def by_status(query: tree.Query, *, actor: Actor) -> Counter[str]:
     """Counts the sessions that a query selects by their status. It looks at each of them, so ask it of few: COUNTED."""
-    selection, now = select(query, actor), time.time()
+    selection, now, known = select(query, actor), time.time(), Numbers.now()
     groups = rows(
-        f"""SELECT s.phase, max(s.last), s.failed, count(*) FROM sessions_app_searchsession AS s WHERE {selection.sql}
-        GROUP BY s.phase, s.failed, s.last >= %s""",
+        f"""SELECT s.phase, max(s.last), s.failed, {known.apart}, count(*) FROM sessions_app_searchsession AS s
+        WHERE {selection.sql} GROUP BY s.phase, s.failed, s.last >= %s, 4""",
         [*selection.values, now - settings.SILENCE_SECONDS],
     )
     counted: Counter[str] = Counter()
-    for phase, last, failed, sessions in groups:
-        counted[status_of(phase, last, failed=failed)] += sessions
+    for phase, last, failed, number, sessions in groups:
+        counted[known.status(number, status_of(phase, last, failed=failed))] += sessions
     return counted
 
 
@@ -343,7 +344,10 @@ def indexed(refs: Sequence[SessionRef], actor: Actor) -> dict[SessionRef, Row]:
     sees = sessions_in_seen_apps(actor, values)
     some = is_one_of("s.digest", [digest_of(*ref[1:]) for ref in refs], values)
     aliases = registry.aliases()
-    stored = [_row(aliases[row[1]], row) for row in rows(f"SELECT {_COLUMNS} {_FROM} WHERE {sees} AND {some}", values)]
+    known = Numbers.now()
+    stored = [
+        _row(aliases[row[1]], row, known) for row in rows(f"SELECT {_COLUMNS} {_FROM} WHERE {sees} AND {some}", values)
+    ]
     return {row.ref: replace(row, error=said(row.error, row.ref, actor)) for row in stored if row.ref in refs}
 
 
@@ -353,11 +357,11 @@ def indexed(refs: Sequence[SessionRef], actor: Actor) -> dict[SessionRef, Row]:
 def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[str], actor: Actor) -> list[Row]:
     """Returns rows of the index as they are shown, in order. Those whose session is gone are left out."""
     lines = _Lines(selection, [each[0] for each in page], actor)
-    aliases = registry.aliases()
+    aliases, known = registry.aliases(), Numbers.now()
     of_source: dict[str, list[tuple[int, Row]]] = {}
     for each in page:
         if alias := aliases.get(each[1]):
-            of_source.setdefault(alias, []).append((each[0], _row(alias, each)))
+            of_source.setdefault(alias, []).append((each[0], _row(alias, each, known)))
     shown_rows: dict[int, Row] = {}
     for alias, some in of_source.items():
         shown_rows |= dict(some)
@@ -385,7 +389,7 @@ def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[s
 
 
 def status_of(phase: str, last: float, *, failed: bool) -> str:
-    """Returns the status of a session now, from its row of the index."""
+    """Returns the status of a session now, from its row of the index, if nothing more is known of it."""
     if phase == "open":
         return "running" if last >= time.time() - settings.SILENCE_SECONDS else "stuck"
     if phase == "waiting":
@@ -393,10 +397,10 @@ def status_of(phase: str, last: float, *, failed: bool) -> str:
     return "failed" if failed else "idle"
 
 
-def _row(alias: str, stored: tuple[Any, ...]) -> Row:
-    _number, _where, names, title, phase, failed, sign, error, error_seq, *values = stored
+def _row(alias: str, stored: tuple[Any, ...], known: Numbers) -> Row:
+    number, _where, names, title, phase, failed, sign, error, error_seq, *values = stored
     facts = dict(zip(_FACTS, values, strict=False))  # what it is ordered by follows
-    ref, status = ref_of(alias, names), status_of(phase, facts["last"], failed=failed)
+    ref, status = ref_of(alias, names), known.status(number, status_of(phase, facts["last"], failed=failed))
     facts["took"] = Took(facts["took"], sign)
     return Row(
         **facts,

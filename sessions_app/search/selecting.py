@@ -22,6 +22,7 @@ from ..models import SearchSession, SearchSource
 from ..sources import dialect, registry
 from ..sources.dialect import Either
 from . import masked, tree, vocabulary
+from .at_work import BUSY, Numbers
 from .matching import Question, answering, answering_of, question
 from .sql import is_one_of, rows
 from .values import REMOVED, value_of
@@ -62,8 +63,6 @@ _WRITERS: Final = """v.writer_id IN (SELECT b.id FROM sessions_app_searchname AS
     WHERE b.kind IN ('author', 'edited') AND {position} > 0)"""
 
 
-# The words of the partial index search_phase. Without these very words, SQLite would look at every session.
-BUSY: Final = "NOT (s.phase = 'idle')"
 # The calls that wait, and that the user didn't pass over. They are few, and their sessions are among those at work. SQLite
 # goes by the index search_pending_at for an equation, but not for NOT: that leads a session to its own calls.
 _WAITS: Final = {
@@ -290,10 +289,13 @@ class _Builder:
         silent, busy = self._now - settings.SILENCE_SECONDS, f"{BUSY} AND s.phase"
         if node.value in ("running", "stuck"):
             self._values.append(silent)
-            return f"({busy} = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
-        if node.value == "waiting":
-            return f"({busy} = 'waiting')"
-        return f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
+            condition = f"({busy} = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
+        elif node.value == "waiting":
+            condition = f"({busy} = 'waiting')"
+        else:
+            condition = f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
+        # What is known can't be asked for another time, as watched views do.
+        return condition if self._few else Numbers.now().narrowed(node.value, condition)
 
     def _time(self, node: tree.Time) -> str:
         self._values.append(node.seconds)

@@ -14,10 +14,10 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import Scope
 from ..models import SearchOwner, SearchSession, SearchSpan
 from ..sources import registry
+from .at_work import Numbers
 from .index import feed
 from .index.tables import ref_of
 from .outline import turn_at
-from .selecting import BUSY
 from .sql import is_one_of, rows
 
 MOST: Final = 10_000  # sessions that are counted
@@ -67,7 +67,7 @@ def sharing(ref: SessionRef, scope: str, *, actor: Actor) -> Sharing:
     of_owner = f"s.{'user' if scope == 'user' else 'app'}_owner_id = %s AND s.listed"
     count = _count(of_owner, [owner], MOST)
     # An app has many sessions, few of which are busy: “+” keeps SQLite from looking at all of them.
-    now = f"{'+' if scope == 'app' else ''}{of_owner} AND {BUSY} AND (s.phase = 'waiting' OR s.last >= %s)"
+    now = f"{'+' if scope == 'app' else ''}{of_owner} AND {Numbers.now().active}"
     values = [owner, time.time() - settings.SILENCE_SECONDS]
     active = _count(now, values, MOST_ACTIVE)
     newest = rows(
@@ -85,7 +85,7 @@ def reached(where: str, owners: Iterable[tuple[str, str]]) -> tuple[int, int]:
     """Returns how many sessions share the state of these users, (app, user), or apps, (app, ""), and how many of them run
     or wait now. `where` identifies the source. An edit of that state changes all of them."""
     digests = {digest_of(*owner): "user" if owner[1] else "app" for owner in owners}
-    silence = time.time() - settings.SILENCE_SECONDS
+    silence, now = time.time() - settings.SILENCE_SECONDS, Numbers.now().active
     sessions = active = 0
     for column in ("user", "app"):
         of_column = [digest for digest, each in digests.items() if each == column]
@@ -93,7 +93,7 @@ def reached(where: str, owners: Iterable[tuple[str, str]]) -> tuple[int, int]:
             some = of_column[start : start + _SOME]
             values: list[Any] = [silence, where]
             (counted,) = rows(
-                f"""SELECT count(*), coalesce(sum(CASE WHEN {BUSY} AND (s.phase = 'waiting' OR s.last >= %s) THEN 1 END), 0)
+                f"""SELECT count(*), coalesce(sum(CASE WHEN {now} THEN 1 END), 0)
                 FROM sessions_app_searchsession AS s JOIN sessions_app_searchowner AS o ON o.id = s.{column}_owner_id
                 JOIN sessions_app_searchsource AS w ON w.id = o.source_id
                 WHERE w."where" = %s AND {is_one_of("o.digest", some, values)} AND s.listed""",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -14,10 +15,13 @@ from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import queue
-from sessions_app.models import Report
+from sessions_app.models import Report, SearchSession
 from sessions_app.privacy import own_rows
 from sessions_app.reads import at_work, timeline
 from sessions_app.running import runs
+from sessions_app.search import results, sharing
+from sessions_app.search.index.feed import Feeder
+from sessions_app.search.language import parse
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.program import Program
@@ -186,3 +190,26 @@ def test_what_is_old_is_forgotten(ref: SessionRef, settings: Any) -> None:
     Report.objects.update(beat=time.time() - settings.SILENCE_SECONDS - 1)
     one.post("/api/companion", {"process": A, "at": 1, "invocations": []})
     assert not Report.objects.exists()
+
+
+def test_lists_know_it_too(ref: SessionRef) -> None:
+    while Feeder(ref.source).feed():
+        pass
+
+    def statuses() -> list[str]:
+        """Returns the statuses of the list, of the filter that finds it, and of the count."""
+        running, stuck = (parse(f"status:{each}", now=time.time(), zone=UTC) for each in ("running", "stuck"))
+        (row,) = results.indexed([ref], SYSTEM).values()
+        there = ["running"] * results.count(running, actor=SYSTEM) + ["stuck"] * results.count(stuck, actor=SYSTEM)
+        counted = results.by_status(parse("", now=time.time(), zone=UTC), actor=SYSTEM)
+        return [row.status, *there, *counted]
+
+    one = program()
+    assert statuses() == ["running"] * 3
+    report(one, ended=time.time())
+    assert statuses() == ["stuck"] * 3
+    assert sharing.sharing(ref, "app", actor=SYSTEM).active == 0
+    report(one)
+    SearchSession.objects.update(phase="idle")
+    assert statuses() == ["running"] * 3
+    assert sharing.sharing(ref, "app", actor=SYSTEM).active == 1
