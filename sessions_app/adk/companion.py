@@ -40,7 +40,7 @@ MOST: Final = 1_000  # runs that are known, and runs whose end adkweb doesn't kn
 AT_ONCE: Final = 25  # runs in a request
 NAME_LENGTH: Final = 128  # of what has an id
 STEP_LENGTH: Final = 100  # of the name of a model or a tool
-HOLD_SECONDS: Final = 40.0  # that adkweb may take to answer; it answers after 25
+WAIT_SECONDS: Final = 40.0  # that adkweb may take to answer; it answers after 25
 SECONDS: Final = 5.0
 LONGEST_ANSWER: Final = 64 * 1024
 LAST_SECONDS: Final = 0.5  # for the last report, when the process ends
@@ -303,7 +303,7 @@ class _Adkweb:
     def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Returns the JSON object that is answered; an empty one for an answer without a body. Raises whatever goes
         wrong. No redirect is followed."""
-        seconds = HOLD_SECONDS if method == "GET" else SECONDS
+        seconds = WAIT_SECONDS if method == "GET" else SECONDS
         until = time.monotonic() + seconds
         if self._tls:
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(

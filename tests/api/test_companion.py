@@ -87,7 +87,7 @@ def test_what_is_reported_is_known_and_over_as_soon_as_it_is_reported_to_have_en
     assert known(ref)
 
 
-def test_whoever_reports_nothing_is_still_judged_by_the_events(ref: SessionRef) -> None:
+def test_an_agent_that_no_one_reports_is_still_judged_by_its_events(ref: SessionRef) -> None:
     report(program(), ended=time.time() - 60)
     assert timeline.status_of(ref, actor=SYSTEM).name == "running"
 
