@@ -40,13 +40,14 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, time travel, search; what roles, masks and approval cost, and what an agent notices (SIZE=0.01 to try it)
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, time travel, search; what roles, masks and approval cost, and what an agent notices of adkweb and of a companion (SIZE=0.01 to try it)
 	$(BIN)/python -m benchmarks.appends
 	$(BIN)/python -m benchmarks.pages
 	$(BIN)/python -m benchmarks.history
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.access
 	$(BIN)/python -m benchmarks.guest
+	$(BIN)/python -m benchmarks.companion
 
 bench-live: $(VENV)/test.stamp ## from a commit to one browser and to 200 watchers; from an agent's word to the page; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live
