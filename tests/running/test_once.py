@@ -16,6 +16,7 @@ from django.db import connections
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, Job
 from tests.running.test_answers import asking, paid, source  # noqa: F401 - a fixture
+from tests.support import warm
 
 ROOT = Path(__file__).parents[2]
 ON = [("sqlite",) * 2, pytest.param("postgresql", "postgresql", marks=pytest.mark.long)]
@@ -31,7 +32,7 @@ class Rivals:
     def answer(self, *, times: int, calls: list[tuple[str, str, str]], dies: bool = False) -> list[list[str]]:
         order = {**self.order, "calls": calls, "at": time.time() + 5, "every": 0.5, "dies": dies}
         processes = [
-            subprocess.Popen(
+            warm.Popen(
                 [sys.executable, "-m", "tests.running.rival"],
                 cwd=ROOT,
                 env=self.environment,

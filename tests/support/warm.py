@@ -59,6 +59,7 @@ LATE: Final = (
     *("django.templatetags.i18n", "django.views.debug", "django.views.i18n", "django.utils.translation.reloader"),
     *("allauth.account.middleware", "csp.checks", "csp.middleware", "django_htmx.middleware", "fido2.server"),
     *("google.adk.artifacts", "google.adk.runners", "google.adk.sessions.sqlite_session_service", "pickletools"),
+    *("google.adk.cli.fast_api", "google.adk.cli.service_registry", "google.adk.cli.utils.local_storage"),
     *("ninja.openapi.docs", "prometheus_client.openmetrics.exposition", "qrcode", "redis.asyncio", "regex", "requests"),
     *("rich.progress", "rich.table", "servestatic.asgi", "servestatic.storage", "adkweb.urls", "adkweb.handler"),
     *("sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite", "sqlalchemy.ext.asyncio"),
@@ -75,7 +76,7 @@ class Popen(subprocess.Popen[Any]):
         words, variables = _split([str(word) for word in args])
         env = {**(options.pop("env", None) or os.environ), **variables}
         usual = LINUX and not cold and words[0] == sys.executable and _same_interpreter(env)
-        given = {"cwd", "start_new_session", "stdin", "stdout", "stderr", "text", "encoding"}
+        given = {"cwd", "start_new_session", "stdin", "stdout", "stderr", "text", "encoding", "errors"}
         self._warm = usual and _kind(words) is not None and options.keys() <= given
         self._death_signal = death_signal
         if not self._warm and not cold and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
