@@ -1,6 +1,7 @@
 """Tells the followers of a session that it changed, after the commit: in this process and, through Redis, in others.
 
-A message is a pointer without content, and nothing depends on its arrival. Followers of a source also poll (live/), so
+A message is a pointer without content, except for what an agent says right now, which is encrypted; and nothing depends on
+its arrival. Followers of a source also poll (live/), so
 a lost message or a missing Redis costs time, but never an event. Telling never waits and never fails: the listeners in
 this process are called directly, and a separate thread tells Redis. If several messages about a session wait there,
 only the last of each kind is sent.
@@ -37,12 +38,15 @@ _PATIENCE_SECONDS: Final = 5.0
 class Move:
     """A message that a session changed: its events or state, its queued edits and runs, or who watches it in a process;
     that it started to match a watched view; that its agent says something, which is not an event yet; or that it calls
-    something else now, as its companion reports."""
+    something else now, as its companion reports.
+
+    `said` is what an agent says, for other processes; encrypted."""
 
     what: What
     ref: SessionRef
     process: str = field(default_factory=lambda: PROCESS)
     people: tuple[str, ...] = ()
+    said: str = ""
 
 
 Listener = Callable[[Move], None]
@@ -57,9 +61,9 @@ def _renew() -> None:
 os.register_at_fork(after_in_child=_renew)
 
 
-def tell(what: What, ref: SessionRef, people: tuple[str, ...] = ()) -> None:
+def tell(what: What, ref: SessionRef, people: tuple[str, ...] = (), said: str = "") -> None:
     """Tells every listener, in this process at once and in others soon. Call it after the commit."""
-    move = Move(what, ref, PROCESS, people)
+    move = Move(what, ref, PROCESS, people, said)
     _hear(move)
     if settings.REDIS_URL:
         _sender().put(move)
@@ -115,6 +119,8 @@ class _Thread(threading.Thread):
 
     def put(self, move: Move) -> None:
         """Queues a message for sending."""
+        if move.what == "events":
+            self.waiting.pop(("spoken", move.ref), None)  # it is stored, and must not come after its event
         if len(self.waiting) < _MOST_WAITING:
             self.waiting[move.what, move.ref] = move
             self.loop.call_soon_threadsafe(self.something.set)
@@ -139,7 +145,13 @@ class _Thread(threading.Thread):
                 await self._publish(layer, move)
 
     async def _publish(self, layer: BaseChannelLayer, move: Move) -> None:
-        message = {"type": "move", "what": move.what, "key": list(move.ref), "people": list(move.people)}
+        message = {
+            "type": "move",
+            "what": move.what,
+            "key": list(move.ref),
+            "people": list(move.people),
+            "said": move.said,
+        }
         try:
             await asyncio.wait_for(layer.group_send(GROUP, {**message, "process": PROCESS}), _PATIENCE_SECONDS)
         except Exception as error:  # whatever the layer raises; others find the events by polling
@@ -165,9 +177,10 @@ class _Thread(threading.Thread):
     def _take(self, message: dict[str, Any]) -> None:
         try:
             what, process, key, people = message["what"], message["process"], message["key"], message["people"]
-            if not all(isinstance(text, str) for text in (what, process, *key, *people)):
+            said = message.get("said", "")
+            if not all(isinstance(text, str) for text in (what, process, *key, *people, said)):
                 raise TypeError
-            move = Move(what, SessionRef(*key), process, tuple(people))
+            move = Move(what, SessionRef(*key), process, tuple(people), said)
         except (KeyError, TypeError):  # from another version of adkweb, or from someone else
             return
         if move.process != PROCESS:

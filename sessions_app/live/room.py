@@ -131,11 +131,11 @@ class Room:
                 self._parts[language][part] = text
                 self.due = 0.0
 
-    def speak(self) -> None:
-        """Gives every watcher what the agent has said so far, masked as a whole: what is new of it. It may be called from
-        any thread."""
+    def speak(self, elsewhere: str = "") -> None:
+        """Gives every watcher what the agent has said so far, in this process or as another one told, masked as a whole:
+        what is new of it. It may be called from any thread."""
         with self._speaking:
-            if (said := runs.spoken.get(self.ref)) is None:
+            if (said := runs.said_in(self.ref, elsewhere)) is None:
                 return
             text = shown_words(said.text, PEOPLE, self.ref.app_name)
             if masking.mask(self.ref.app_name).hides_forms:

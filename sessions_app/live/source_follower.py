@@ -107,7 +107,7 @@ class Follower(Ticker):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
             elif move.what == "spoken":
-                room.speak()
+                room.speak(move.said)
             elif move.what == "at work":
                 self.do(room.look_at_work)
             elif move.process != broadcast.PROCESS:

@@ -13,14 +13,16 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
+from django.conf import settings
 from django.db import IntegrityError, connections, transaction
 from django.utils.translation import gettext as _
 
 from .. import broadcast
+from ..access import at_rest
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record, record_with
 from ..access.shown import check_unmasked
@@ -45,6 +47,7 @@ from .servers import RUN
 
 NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
 TEXT_LENGTH: Final = 100_000  # characters of a message
+_SPOKEN: Final = "adkweb.spoken"  # what a key is for
 SENT: Final = "sent"  # the step of a run whose message may have reached the agent
 _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
@@ -242,7 +245,7 @@ class _Watch(Ticker):
                 run.stream.close()
         for ref in list(_untold):
             _untold.discard(ref)
-            broadcast.tell("spoken", ref)
+            _tell(ref)
 
 
 _holding: Final = threading.Lock()
@@ -360,9 +363,26 @@ def hear(ref: SessionRef, event: dict[str, Any]) -> None:
         _untold.add(ref)
         return
     _untold.discard(ref)
-    broadcast.tell("spoken", ref)
+    _tell(ref)
     ended = time.monotonic()
     spoken[ref] = so_far._replace(due=ended + max(TELL_SECONDS, 9 * (ended - began)))
+
+
+def _tell(ref: SessionRef) -> None:
+    said = spoken.get(ref)
+    if said and settings.REDIS_URL:
+        broadcast.tell("spoken", ref, said=at_rest.encrypted(json.dumps([said.author, said.text]), _SPOKEN))
+    elif said:
+        broadcast.tell("spoken", ref)
+
+
+def said_in(ref: SessionRef, elsewhere: str = "") -> Spoken | None:
+    """Returns what the agent says right now in a session: in a run of this process, or `elsewhere`, as that process told."""
+    if elsewhere and ref not in spoken:
+        with suppress(ValueError):  # it has another key
+            author, text = json.loads(at_rest.decrypted(elsewhere, _SPOKEN))
+            return Spoken(author, text)
+    return spoken.get(ref)
 
 
 def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: bool | None) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
@@ -62,6 +63,27 @@ def test_a_secret_that_comes_in_two_pieces_is_never_shown(heard: list[str], secr
 def test_without_such_rules_each_word_is_shown_at_once(heard: list[str]) -> None:
     speak(SessionRef("store", "booking", "ana", "s1"), "I found \U0001f6eb ", "3 flights.")
     assert heard == ["I found \U0001f6eb ", "I found \U0001f6eb 3 flights."]
+
+
+@pytest.mark.usefixtures("own")
+def test_another_process_is_told_too_and_only_processes_with_the_key_can_read_it(
+    heard: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    told: list[str] = []
+    ref = SessionRef("store", "booking", "ana", "s1")
+    settings.REDIS_URL = "redis://localhost"
+    monkeypatch.setattr(runs.broadcast, "tell", lambda what, ref, said: told.append(said))
+    runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": "Hello"}]}})
+    runs.spoken.clear()
+    watcher: Any = "page"
+    here: Any = room.Room(ref)
+    here.seats.append(room.Seat(watcher, Filter(), Seq(0)))
+    here.speak(told[0])
+    assert heard == ["Hello"]
+    assert "Hello" not in told[0]
+    settings.SECRET_KEY = "another"
+    here.speak(told[0])
+    assert heard == ["Hello"]
 
 
 @pytest.mark.usefixtures("own")
