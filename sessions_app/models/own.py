@@ -60,7 +60,7 @@ class PasswordTries(models.Model):
 
 
 class JobQuerySet(models.QuerySet["Job"]):
-    """Makes jobs."""
+    """Makes and selects jobs."""
 
     def make(self, kind: str, where: str, task: Any = None, **fields: Any) -> "Job":
         """Makes a job, which waits unless `state` says otherwise. `task` becomes JSON."""
@@ -68,6 +68,10 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.create(
             id=uuid.uuid4(), kind=kind, where=where, task=json.dumps(task or {}), created=now, beat=now, **fields
         )
+
+    def of_agents(self) -> "JobQuerySet":
+        """Returns the runs of agents, and the answers that wait for a second person: they go with their session."""
+        return self.filter(models.Q(kind="run") | models.Q(kind="proposal", lane__startswith="answer "))
 
 
 class Job(models.Model):

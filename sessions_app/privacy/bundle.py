@@ -211,10 +211,13 @@ def _about(writing: _Writing) -> dict[str, Any]:
 
 
 def _unsent(writing: _Writing) -> list[dict[str, str]]:
-    """Returns the messages to the user's agents that didn't reach them, as JSON: those that did are among the events."""
+    """Returns the messages to the user's agents that didn't reach them, as JSON, and the answers that were proposed: those
+    that did are among the events."""
     names = {"app_name": writing.app_name, "user_id": writing.user_id}
-    rows = Job.objects.filter(kind="run", where=registry.identity(writing.source), **names)
-    unsent = [(row.session_id, {"parts": parts}) for row in in_pages(rows) if (parts := json.loads(row.task)["parts"])]
+    rows = Job.objects.filter(kind__in=("run", "proposal"), where=registry.identity(writing.source), **names)
+    tasks = [(row.session_id, json.loads(row.task)) for row in in_pages(rows)]
+    said = [(session, task.get("answer", task).get("parts")) for session, task in tasks]
+    unsent = [(session, {"parts": parts}) for session, parts in said if parts]
     return [
         {
             "session": session,

@@ -52,7 +52,7 @@ def forget_session(ref: SessionRef) -> None:
     Breach.objects.filter(rule__where=where, digest=digest).delete()
     Waiting.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
-    Job.objects.filter(kind="run", where=where, **names).delete()
+    Job.objects.of_agents().filter(where=where, **names).delete()
     forget(list(SearchSession.objects.filter(source__where=where, digest=digest).values_list("pk", flat=True)))
 
 

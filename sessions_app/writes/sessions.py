@@ -167,6 +167,6 @@ def _delete_labels(ref: SessionRef) -> None:
     try:
         for own in (SessionTitle, SessionTag, Dismissal, Answer, Report):
             own.objects.filter(where=where, digest=digest_of(*ref[1:])).delete()
-        Job.objects.filter(kind="run", where=where, **names).delete()
+        Job.objects.of_agents().filter(where=where, **names).delete()
     except DatabaseError as error:  # of adkweb's own database; the session is deleted anyway
         log.warning("the title and tags of a deleted session stay: %s", error)

@@ -20,6 +20,7 @@ from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits import proposals
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, REFUSED
 from sessions_app.models import AuditRow, Job
@@ -94,6 +95,15 @@ def test_a_message_that_did_not_reach_an_agent_is_in_the_file_as_far_as_it_may_b
     _files, about = written(ref.source, actor=ALICE)
     ((session, message),) = [each.values() for each in about["unsent"]]
     assert (session, json.loads(message)["content"]["parts"]) == ("s1", [{"text": f"Write to {DOTS}"}])
+
+
+def test_an_answer_that_was_proposed_is_in_the_file_and_goes_with_its_session(ref: SessionRef) -> None:
+    part = {"functionResponse": {"id": "c1", "name": "adk_request_input", "response": {"result": "4 nights"}}}
+    proposals.keep_answer(ref, {"event_id": "e1", "parts": [part], "tools": ["ask"]}, ["ask"], actor=SYSTEM)
+    _files, about = written(ref.source)
+    assert [json.loads(each["message"])["content"]["parts"] for each in about["unsent"]] == [[part]]
+    delete_session(ref, actor=SYSTEM)
+    assert not proposals.rows().exists()
 
 
 def test_a_user_who_has_only_state_is_exported_and_one_who_is_not_there_is_refused(
