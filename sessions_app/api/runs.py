@@ -1,5 +1,6 @@
 """Agents and their runs: how they run, answering what waits, writing to an agent, and stopping it."""
 
+import base64
 import json
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from ..domain.state import UNKNOWN
 from ..edits.edit import Entry
 from ..models import Job
 from ..reads.lists import app_names
-from ..running import answers, runs, servers
+from ..running import answers, files, runs, servers
 from ..running.answers import Given
 from ..running.first import First
 from ..sources import registry
@@ -100,7 +101,16 @@ def say(request: HttpRequest, app_name: str, user_id: str, session_id: str, sour
     """Sends a message to the agent as the session's user, and returns the run in which it replies."""
     ref = ref_of(request, app_name, user_id, session_id, source, "operate")
     body, who = body_of(request, schemas.Message), actor_of(request)
-    return _started(runs.say(ref, body.text, actor=who, first=_first(body, body.instead_of)), ref, who)
+    attached = [files.part(each.name, _bytes(each.data), each.mime_type) for each in body.files]
+    first = _first(body, body.instead_of)
+    return _started(runs.say(ref, body.text, attached=attached, actor=who, first=first), ref, who)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise Invalid(_("%(name)s: not base64") % {"name": "files.data"}) from error
 
 
 @router.get(SESSION + "/runs/{uuid:run_id}", response=schemas.Run, summary="How a run is doing")

@@ -206,10 +206,19 @@ class Answers(First):
     )
 
 
+class File(Schema):
+    """A file that goes to an agent inside a message."""
+
+    name: str
+    mime_type: str = ""
+    data: str = Field(description="base64; all files of a message can have 5 MB together")
+
+
 class Message(First):
     """A message to an agent."""
 
     text: str
+    files: list[File] = Field([], description="at most five")
     instead_of: str = Field(
         "",
         description="the id of an earlier message of the user: the session is rewound to before it first, which needs the "

@@ -39,7 +39,7 @@ from ..models import Answer, Job
 from ..reads import at_work, timeline
 from ..reads.event_views import EventView
 from ..sources import agents, registry
-from . import servers
+from . import files, servers
 from .client import Server, Stream
 from .first import NOTHING, First
 from .questions import check_waits
@@ -91,23 +91,27 @@ def make(
         raise Conflict(_("%(name)s is talking to the agent in this session right now.") % {"name": by}) from error
 
 
-def say(ref: SessionRef, text: str, *, actor: Actor, first: First = NOTHING) -> Job:
-    """Starts the run in which a session's agent answers a message of its user. What is to be written `first` is written when
-    nothing else stands in the way, and the agent is up. Raises as `make` and `First`, Invalid, AgentError."""
+def say(
+    ref: SessionRef, text: str, *, actor: Actor, attached: Sequence[dict[str, Any]] = (), first: First = NOTHING
+) -> Job:
+    """Starts the run in which a session's agent answers a message of its user; files.part makes what is `attached`. What is
+    to be written `first` is written when nothing else stands in the way, and the agent is up. Raises as `make` and `First`,
+    Invalid, AgentError."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
         raise AgentError(why)
-    if not text.strip():
+    if not text.strip() and not attached:
         raise Invalid(_("Enter a message."), field="text")
     if len(text) > TEXT_LENGTH:
         raise Invalid(_("A message can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="text")
-    check_unmasked(text, actor, ref.app_name)
+    files.check([files.size_of(each) for each in attached])
+    check_unmasked([text, *map(files.name_of, attached)], actor, ref.app_name)
     first.check(ref, actor=actor)
     if first.writes:
         server_of(ref)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
-    job = make(ref, [{"text": text}], after, actor=actor)
+    job = make(ref, [*([{"text": text}] if text.strip() else []), *attached], after, actor=actor)
     try:
         first.write(ref, job.pk.hex, actor=actor)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)
@@ -176,6 +180,13 @@ def unsent(job: Job) -> str:
     if json.loads(job.result or "{}").get("sent", False) is not False:
         return ""
     return "".join(part.get("text", "") for part in json.loads(job.task)["parts"])
+
+
+def unsent_files(job: Job) -> list[dict[str, Any]]:
+    """Returns the files of a message that didn't reach the agent."""
+    if json.loads(job.result or "{}").get("sent", False) is not False:
+        return []
+    return [part for part in json.loads(job.task)["parts"] if "inlineData" in part]
 
 
 def stop(ref: SessionRef, *, actor: Actor) -> None:

@@ -29,8 +29,9 @@ from ..edits import proposals
 from ..edits.proposals import Proposal
 from ..http.problems import status_of
 from ..jobs.lease import WAITING
+from ..models import Job
 from ..reads import at_work, timeline, views
-from ..running import answers, runs
+from ..running import answers, files, runs
 from ..running.answers import Given
 from ..running.first import First, Replaced, replaced
 from ..running.first import rewound as rewound_by
@@ -231,6 +232,9 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, aga
         "run": run,
         "work": work,
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
+        "unsent_files": [(key, files.name_of(part), files.size_of(part)) for key, part in _unsent_files(failed)],
+        "most_files": files.MOST,
+        "most_bytes": files.BYTES,
         "unsent": shown_words(runs.unsent(failed), who, ref.app_name) if failed else "",
         "may_answer": may,
         "may_write": may_write,
@@ -317,7 +321,7 @@ class MessageForm(FirstForm):
     """A message to the agent, from the session's user; or the one that takes the place of an earlier one, that of the event
     `again`: `revision` is the one that the session had when the form was opened."""
 
-    text = Text(needed=True, widget=forms.Textarea)
+    text = Text(widget=forms.Textarea)
     again = Text(widget=forms.HiddenInput)
     revision = Text(widget=forms.HiddenInput)
 
@@ -345,7 +349,10 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
         typed = {"unsent": request.POST.get("text", ""), "first": form}
         return _page(request, ref, _cards(ref, actor(request)), more=typed)
     try:
-        runs.say(ref, form.read()["text"], actor=actor(request), first=form.first)
+        given = form.read()
+        attached = [part for key, part in _unsent_files(runs.last(ref)) if key in request.POST.getlist("kept")]
+        attached += [files.part(each.name or "", each.read(), each.content_type) for each in _uploads(request)]
+        runs.say(ref, given["text"], attached=attached, actor=actor(request), first=form.first)
     except (Invalid, Conflict, AgentError, Held, StaleSession) as error:
         why = error.message
         if isinstance(error, StaleSession):
@@ -358,6 +365,18 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
         again = request.POST.get("again", "")
         return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused, again)
     return _back(request, ref)
+
+
+def _uploads(request: HttpRequest) -> list[Any]:
+    """Returns the files that were sent. Raises Invalid before too much of them is read."""
+    sent = request.FILES.getlist("files")
+    files.check([each.size or 0 for each in sent])
+    return sent
+
+
+def _unsent_files(run: Job | None) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the files that didn't reach the agent with the last message, each with a key."""
+    return [(f"{run.pk.hex}-{number}", part) for number, part in enumerate(runs.unsent_files(run))] if run else []
 
 
 @require_POST

@@ -55,8 +55,10 @@
     opened =
       new URL(detail.pathInfo.requestPath, location.href).searchParams.has("again") && detail.requestConfig.elt !== box;
     const { elt, verb } = detail.requestConfig;
-    // What was sent comes back with the answer.
-    for (const field of fields()) if (verb === "get" || !elt.contains(field)) typed.set(field.id, field);
+    const isSent = detail.xhr.status < 400 && !adding;
+    // What was sent comes back with the answer; files don't.
+    for (const field of fields())
+      if (verb === "get" || !elt.contains(field) || (field.type === "file" && !isSent)) typed.set(field.id, field);
   });
   box.addEventListener("htmx:afterSwap", () => {
     for (const field of fields()) if (typed.has(field.id)) field.replaceWith(typed.get(field.id));

@@ -40,8 +40,13 @@ def test_a_conversation_by_keyboard(talk: Page) -> None:
     talk.keyboard.type("count")
     talk.reload()
     expect(message).to_have_value("count")  # what was typed stays
+    for name in ("a.txt", "b.txt"):  # one after the other
+        talk.locator("#message-files").set_input_files({"name": name, "mimeType": "text/plain", "buffer": b"hi"})
+    talk.get_by_role("button", name="Remove b.txt").press("Enter")
     message.press("Enter")
     expect(said.get_by_text("Done.")).to_have_count(1)
+    expect(said.locator(".message.media")).to_contain_text("a.txt")
+    expect(said).not_to_contain_text("b.txt")
     expect(message).to_be_focused()
     talk.keyboard.type("count")
 

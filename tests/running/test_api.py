@@ -86,3 +86,14 @@ def test_state_and_a_message_in_place_of_another_need_more_than_to_operate(ref: 
     (said,) = [row for row in timeline.events(ref, actor=SYSTEM).rows if row.description.text == "look"]
     run = ended(editor, send(editor, "/runs", {"text": "count", "instead_of": said.id}).json())
     assert run["message"] == ""
+
+
+def test_files_go_to_the_agent_inside_the_message(ref: SessionRef, program: Program) -> None:
+    file = {"name": "a.txt", "mime_type": "text/plain", "data": "aGk="}
+    assert ended(program, send(program, "/runs", {"text": "look", "files": [file]}).json())["sent"] is True
+    (part,) = timeline.events(ref, actor=SYSTEM).rows[0].description.media
+    assert (part.name, part.value["mime_type"], part.value["data"]) == ("a.txt", "text/plain", "aGk=")
+    assert send(program, "/runs", {"text": "look", "files": [{**file, "data": "?"}]}).status == 400
+    assert "up to 5 files" in send(program, "/runs", {"text": "look", "files": [file] * 6}).json()["detail"]
+    large = {**file, "data": "aGlo" * (5 * 1024 * 1024 // 3 + 1)}
+    assert "together" in send(program, "/runs", {"text": "look", "files": [large]}).json()["detail"]

@@ -31,7 +31,7 @@ ATTRIBUTES: Final = re.compile(
     |hx-(disabled-elt|get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|cx|cy|d|datetime|defer|dir|disabled|download|enctype
     |fill|for|form|inputmode
-    |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|plain|points
+    |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|multiple|name|nonce|open|original|placeholder|plain|points
     |popover|popovertarget|popovertargetaction|preserveaspectratio|r|rel|required|role|rows|rx|ry|scope|selected|spellcheck|src|start|stroke|tabindex|target|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from pytest_django import Settings
 
@@ -363,3 +365,20 @@ def test_a_long_running_tool_gets_an_update_or_its_result(ref: SessionRef, maria
     assert "still waits" in json.loads(answer["HX-Trigger"])["adkweb:toast"]["text"]
     job = Job.objects.get()
     assert (sent, len(json.loads(job.task)["updates"])) == ([{"percent": 50}], 1)
+
+
+def test_files_that_did_not_arrive_are_kept_until_they_do(
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "start", lambda job: True)
+    address = reverse("say", kwargs=ref._asdict())
+    many = [SimpleUploadedFile(f"{n}.txt", b"hi") for n in range(6)]
+    assert maria.post(address, {"text": "", "files": many}, headers={"HX-Request": "true"}).status_code == 400
+    one = SimpleUploadedFile("a.txt", b"hi", "text/plain")
+    assert maria.post(address, {"text": "", "files": [one]}, headers={"HX-Request": "true"}).status_code == 200
+    Job.objects.update(state="stopped", message="away", finished=time.time(), result='{"sent": false}')
+    composer = maria.open("session", **ref._asdict()).one("form", class_="composer")
+    assert "a.txt" in composer.one("ul", class_="attached").text
+    maria.post(address, composer.fields(), headers={"HX-Request": "true"})
+    (part,) = json.loads(Job.objects.order_by("created").last().task)["parts"]
+    assert part["inlineData"] == {"displayName": "a.txt", "mimeType": "text/plain", "data": "aGk="}

@@ -1,13 +1,15 @@
 """`adkweb say APP/USER/SESSION TEXT [SOURCE …]`: sends a message to an agent, and prints its reply."""
 
+import mimetypes
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from ...access.actor import TERMINAL
-from ...running import runs
-from ._running import add_agents, add_first, add_sources, first_of, follow, reaching, session_named
+from ...running import files, runs
+from ._running import REFUSED, add_agents, add_first, add_sources, first_of, follow, reaching, session_named
 
 
 class Command(BaseCommand):
@@ -20,10 +22,13 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines APP/USER/SESSION TEXT [SOURCE …] [--state JSON] [--reason TEXT] [--agents]"""
+        """Defines APP/USER/SESSION TEXT [SOURCE …] [--file PATH] [--state JSON] [--reason TEXT] [--agents]"""
         parser.add_argument("session", metavar="APP/USER/SESSION", help="the session that it is about")
         parser.add_argument("text", metavar="TEXT", help="the message")
         add_sources(parser)
+        parser.add_argument(
+            "--file", action="append", default=[], metavar="PATH", help="goes with it, up to five times"
+        )
         add_first(parser)
         add_agents(parser)
 
@@ -31,4 +36,14 @@ class Command(BaseCommand):
         """Sends the message and follows the run."""
         with reaching(options["source"], options["agents"]):
             ref = session_named(options["session"])
-            follow(self, ref, runs.say(ref, options["text"], first=first_of(options), actor=TERMINAL))
+            attached = [_part(Path(path)) for path in options["file"]]
+            follow(
+                self, ref, runs.say(ref, options["text"], attached=attached, first=first_of(options), actor=TERMINAL)
+            )
+
+
+def _part(path: Path) -> dict[str, Any]:
+    try:
+        return files.part(path.name, path.read_bytes(), mimetypes.guess_type(path.name)[0] or "")
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}", returncode=REFUSED) from error
