@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from .description import Description, Part, parts_of
+from .description import INPUT_CALL, Description, Part, parts_of
 from .json_values import as_object, read_stored_or_none
 from .plain import plain
 from .shorten import brief, words
@@ -116,7 +116,7 @@ def confirmation(d: Description, event: Mapping[str, Any]) -> Pieces:
 def long_running(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which calls wait for an answer."""
     waits = Piece(_("long-running, waiting for an answer") + " ", aside=True)
-    yield from _listed(d.calls, lambda call: [*_call(call), _SPACE, *([waits] if call.waiting else [])])
+    yield from _listed(d.calls, lambda call: [*_call(call), _SPACE, *([waits] if call.waiting and call.name != INPUT_CALL else [])])
 
 
 def transfer(d: Description, event: Mapping[str, Any]) -> Pieces:
@@ -349,8 +349,12 @@ def _name(part: Part) -> Piece:
 
 
 def _call(part: Part) -> Pieces:
-    yield _name(part)
-    yield Piece(arguments(part), own=True, aside=True)
+    if part.name == INPUT_CALL:
+        yield Piece(_("Asks for input") + " ")
+        yield _aside(as_object(part.value).get("message") or "")
+    else:
+        yield _name(part)
+        yield Piece(arguments(part), own=True, aside=True)
 
 
 def _response(part: Part) -> Pieces:

@@ -534,6 +534,17 @@ def test_a_clock_that_went_backwards_is_shown_as_a_time_and_no_negative_duration
     assert [row.one("span", "meta").text for row in rows] == ["00:16:40", "00:16:39", "+2.0 s"]
 
 
+@pytest.mark.parametrize("message", ["How many days?", None, 7])
+def test_an_input_is_asked_for_in_the_agent_s_words(
+    ref: SessionRef, maria: Browser, actor: Actor, message: Any
+) -> None:
+    asks = {"name": "adk_request_input", "id": "a", "args": {"message": message, "response_schema": {"type": "object"}}}
+    event = {"author": "a", "content": {"parts": [{"function_call": asks}]}, "long_running_tool_ids": ["a"]}
+    append_event(ref, event, actor=actor)
+    page = maria.open(reverse("session", kwargs=ref._asdict()))
+    assert lines(page) == [f"Asks for input {message or ''}".strip()]
+
+
 def test_a_tool_that_waits_for_its_confirmation_does_not_ask_for_it_again(
     ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
