@@ -122,6 +122,19 @@ def test_whoever_does_not_run_adkweb_reads_no_command_and_no_advice_for_others(s
             assert "Edit state" not in page.one("main").text
 
 
+@pytest.mark.parametrize(("role", "starts", "steps"), [("viewer", True, 3), ("editor", True, 6), ("editor", False, 5)])
+def test_the_tour_has_the_steps_that_a_person_can_do(
+    shown: str, settings: Settings, role: str, starts: bool, steps: int
+) -> None:
+    settings.RUN_AGENTS = starts
+    browser = Browser()
+    browser.force_login(somebody("vera", role, "booking"))
+    for address in ("/inbox/", session(shown)):  # one is about all sources, the other about the demo's
+        numbered = browser.open(address).one(id="tour").all("h2")
+        assert [title.text[:3] for title in numbered[:steps]] == [f"{number}/{steps}" for number in range(1, steps + 1)]
+        assert len(numbered) == steps + 2
+
+
 def test_home_says_why_it_is_empty(open_source: Callable[[str], str], tmp_path: Path) -> None:
     for role, words in (
         ("", "No access yet"),
