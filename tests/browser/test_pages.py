@@ -93,12 +93,12 @@ def test_keys_move_through_tables_and_make_a_session(page: Page) -> None:
     page.keyboard.press("j")
     expect(row_of_focus(page)).to_contain_text("booking")
     page.keyboard.press("j")
-    expect(row_of_focus(page)).to_contain_text("support")
+    expect(row_of_focus(page)).to_contain_text("claims")
     follow(page, "Enter")
-    expect(page.get_by_role("heading", name="support", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="claims", exact=True)).to_be_visible()
     follow(page, "n")
     expect(page.get_by_role("heading", name="New session")).to_be_visible()
-    expect(page.get_by_label("App", exact=True)).to_have_value("support")
+    expect(page.get_by_label("App", exact=True)).to_have_value("claims")
 
 
 @pytest.mark.long
