@@ -19,7 +19,7 @@ from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
 
 DEMO: Final = Path(__file__).resolve().parents[2] / "examples" / "demo.db"
-SIGNED_IN: Final = "https://booking.example.com/signed-in?state=demo&code=demo"
+SIGNED_IN: Final = "https://booking.example.com/signed-in?state=demo"
 CLAIM: Final = {"outcome": "voucher", "amount": "250", "passengers": "2", "weather": "", "note": "See you soon!"}
 # What someone answers, and what the agent then says. Where several answers are possible, each ends well.
 ANSWERS: Final = {

@@ -13,7 +13,7 @@ CITIES = {
     "lisbon": "LIS", "seoul": "ICN", "porto": "OPO", "oslo": "OSL", "madrid": "MAD",
     "부산": "PUS", "제주": "CJU", "서울": "ICN", "리스본": "LIS",
 }  # fmt: skip
-SIGNED_IN = "https://booking.example.com/signed-in?state=demo&code=demo"  # see CALENDAR in tools.py
+SIGNED_IN = "https://booking.example.com/signed-in?state=demo"  # see CALENDAR in tools.py
 HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 booking = Script(
@@ -136,7 +136,7 @@ def here_is_your_pass(turn: Turn, answer: dict[str, Any]) -> LlmResponse:
 @booking.said(r"how .*calendar")
 def explain_sign_in(turn: Turn, found: re.Match[str]) -> LlmResponse:
     """Say how to sign in where nobody answers."""
-    return say(f"Tell me to, and I ask you to sign in. This demo has no calendar, so come back with {SIGNED_IN}")
+    return say(f"Just ask, and sign in. In this demo, come back with {SIGNED_IN}")
 
 
 @booking.said(r"calendar")
