@@ -116,7 +116,14 @@ def confirmation(d: Description, event: Mapping[str, Any]) -> Pieces:
 def long_running(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which calls wait for an answer."""
     waits = Piece(_("long-running, waiting for an answer") + " ", aside=True)
-    yield from _listed(d.calls, lambda call: [*_call(call), _SPACE, *([waits] if call.waiting and call.name != INPUT_CALL else [])])
+
+    def each(call: Part) -> Pieces:
+        yield from _call(call)
+        yield _SPACE
+        if call.waiting and call.name != INPUT_CALL:
+            yield waits
+
+    yield from _listed(d.calls, each)
 
 
 def transfer(d: Description, event: Mapping[str, Any]) -> Pieces:

@@ -34,8 +34,9 @@
   const keepStep = (more) => keep({ step, held, skipped, ...more });
 
   const isAbout = () =>
-    [card.dataset.story, ...(steps[step].dataset.about?.split(" ") ?? [])].some((at) => location.pathname.startsWith(at)) ||
-    document.querySelector(`#forks a[href^='${card.dataset.story}?at=']`);
+    [card.dataset.story, ...(steps[step].dataset.about?.split(" ") ?? [])].some((at) =>
+      location.pathname.startsWith(at),
+    ) || document.querySelector(`#forks a[href^='${card.dataset.story}?at=']`);
 
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
 
