@@ -26,7 +26,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from ..domain.errors import AgentError
+from ..domain.errors import AgentError, Conflict
 from ..sources.finding import in_shell
 
 IDLE_SECONDS = 600.0  # until an unused child is stopped
@@ -101,6 +101,11 @@ class Child:
         return list(self._lines)
 
     @property
+    def is_used(self) -> bool:
+        """Returns whether somebody needs it right now."""
+        return self._users > 0
+
+    @property
     def is_running(self) -> bool:
         """Returns whether its process is there."""
         return self._process.poll() is None
@@ -149,7 +154,7 @@ class Child:
             self._process.wait()
 
     def _stop_if_idle(self) -> None:
-        if not self._users:
+        if not self.is_used:
             self.stop()
 
     @property
@@ -231,6 +236,17 @@ def known(folder: Path, sessions: str | None) -> tuple[Child | None, list[str]]:
     if slot is None:
         return None, []
     return slot.child if slot.child and slot.child.is_running else None, list(slot.lines)
+
+
+def stop(folder: Path, sessions: str | None) -> None:
+    """Ends the child of a folder and store, if it is running. The next use starts it anew, with the code as it is then.
+    Raises Conflict while somebody uses it."""
+    child, _lines = known(folder, sessions)
+    if child is None:
+        return
+    if child.is_used:
+        raise Conflict(_("An agent of this folder is running. Wait until it is done, or stop it."))
+    child.stop()
 
 
 def stop_all(seconds: float) -> None:

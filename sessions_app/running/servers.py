@@ -210,7 +210,7 @@ def _loads(server: client.Server, app_name: str) -> bool:
 
 
 def _why_broken(server: client.Server, source: str, app_name: str, actor: Actor) -> str:
-    if server.is_remote or not _may_read_output(_here(source, app_name)[0], actor):
+    if server.is_remote or not _operates_all(_here(source, app_name)[0], actor):
         return ""
     return shown_words_anywhere(last_line(server), actor)
 
@@ -230,7 +230,8 @@ class Facts:
     `header`), here, in a `folder` by a `python`, which are for operators, or not at all (`why`).
 
     `since` is the start of the child that is running, `runs` how many runs it has now, `error` why the last one failed, at
-    the time `failed`. `operates` tells whether the actor may test it, `reads_output` whether they may read the output."""
+    the time `failed`. `operates` tells whether the actor may test it, `operates_all` whether they are an operator of all
+    apps of the folder."""
 
     source: str
     app_name: str
@@ -245,7 +246,7 @@ class Facts:
     error: str = ""
     failed: float | None = None
     operates: bool = False
-    reads_output: bool = False
+    operates_all: bool = False
     is_here: bool = False
 
     @property
@@ -296,7 +297,7 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
         app_name,
         "",
         since=child.since if child else None,
-        reads_output=operates and _may_read_output(folder, actor),
+        operates_all=operates and _operates_all(folder, actor),
         is_here=True,
         **shown,
     )
@@ -305,16 +306,27 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
 def output(source: str, app_name: str, *, actor: Actor) -> list[str]:
     """Returns the last lines of what the agents of an app's folder have printed, as far as the actor may see them. Raises
     NotFound, NotAllowed unless they are an operator of all its apps, and AgentError if adkweb runs none there."""
-    _check_may(source, app_name, actor)
-    folder, sessions = _here(source, app_name)
-    if not _may_read_output(folder, actor):
-        raise NotAllowed(_("Only operators of all apps in this folder can read what its agents print."))
-    _child, lines = children.known(folder, sessions)
+    _child, lines = children.known(*_shared(source, app_name, actor))
     return shown_words_anywhere("\n".join(lines), actor).split("\n") if lines else []
 
 
-def _may_read_output(folder: Path, actor: Actor) -> bool:
-    """Returns whether an actor is an operator of all apps of a folder: their agents print into one output."""
+def stop(source: str, app_name: str, *, actor: Actor) -> None:
+    """Ends the child that runs an app's folder: the next message starts it with the code as it is then. Raises as `output`,
+    and Conflict while one of its agents runs."""
+    children.stop(*_shared(source, app_name, actor))
+
+
+def _shared(source: str, app_name: str, actor: Actor) -> tuple[Path, str | None]:
+    """Returns the folder and store of an app, after checking that an actor is an operator of all apps of the folder."""
+    _check_may(source, app_name, actor)
+    folder, sessions = _here(source, app_name)
+    if not _operates_all(folder, actor):
+        raise NotAllowed(_("Only operators of all apps in this folder can do this."))
+    return folder, sessions
+
+
+def _operates_all(folder: Path, actor: Actor) -> bool:
+    """Returns whether an actor is an operator of all apps of a folder: their agents share one process."""
     if actor.may_everywhere("operate"):
         return True
     names = [path.name for path in folder.iterdir() if agents.is_folder(path)]

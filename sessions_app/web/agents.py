@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ..access.actor import Actor
-from ..domain.errors import AgentError, NotFound, SourceError
+from ..domain.errors import AgentError, Conflict, NotFound, SourceError
 from ..domain.session_ref import digest_of
 from ..http import outgoing
 from ..http.problems import status_of
@@ -89,7 +89,7 @@ def agent(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     context = {
         "facts": facts,
         "form": form if who.runs_everything else None,
-        **(_output(source, app_name, who) if facts.reads_output else {}),
+        **(_output(source, app_name, who) if facts.operates_all else {}),
     }
     response = page(request, "agents/agent.html", context, status)
     response["Cache-Control"] = "private, no-store"
@@ -122,10 +122,21 @@ def test(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     except AgentError as error:
         tested["unreached"], status = error.message, status_of(error)
     facts = _facts(source, app_name, who)
-    context = {"facts": facts, **tested, **(_output(source, app_name, who) if facts.reads_output else {})}
+    context = {"facts": facts, **tested, **(_output(source, app_name, who) if facts.operates_all else {})}
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "agents/_facts.html", context)
     return page(request, "agents/agent.html", context, status)
+
+
+@require_POST
+def stop(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Ends the server that adkweb started, so that the next message starts it with the code as it is then."""
+    try:
+        servers.stop(source, app_name, actor=actor(request))
+        messages.success(request, _("Server stopped. The next message starts it again."))
+    except Conflict as error:
+        messages.error(request, error.message)
+    return redirect("agent", source, app_name)
 
 
 @require_GET

@@ -40,6 +40,7 @@ urlpatterns = [
     path("agents/", agents.agents, name="agents"),
     path(AGENT, agents.agent, name="agent"),
     path(AGENT + "test/", agents.test, name="test-agent"),
+    path(AGENT + "stop/", agents.stop, name="stop-agent"),
     path(AGENT + "output/", agents.output, name="agent-output"),
     path(AGENT + "address/remove/", agents.remove_address, name="remove-agent-address"),
     path("edits/", log.edits, name="edits"),

@@ -17,11 +17,11 @@ import pytest
 from sessions_app.access import at_rest
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.checks import mask_rules
-from sessions_app.domain.errors import AgentError, Invalid, NotAllowed
+from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.models import AgentAddress, AuditRow, Job
-from sessions_app.running import answers, children, runs, servers
+from sessions_app.running import answers, runs, servers
 from sessions_app.running.session_uris import session_uri
 from sessions_app.sources import agents as known_agents
 from sessions_app.writes.append import append_event
@@ -315,8 +315,13 @@ def test_what_agents_print_is_masked_and_for_operators_of_all_apps(
     assert "xxxxx" not in shown
     with pytest.raises(NotAllowed):
         servers.output(source, "helper", actor=one)
-    assert [each.reads_output for each in servers.facts(source, ["helper"], actor=one)] == [False]
+    assert [each.operates_all for each in servers.facts(source, ["helper"], actor=one)] == [False]
     assert servers.facts(source, ["helper"], actor=ann)[0].since
-    children.stop_all(2)
+    with servers.of(source, "helper").in_use(), pytest.raises(Conflict):
+        servers.stop(source, "helper", actor=ann)
+    with pytest.raises(NotAllowed):
+        servers.stop(source, "helper", actor=one)
+    servers.stop(source, "helper", actor=ann)
+    assert servers.facts(source, ["helper"], actor=ann)[0].since is None
     (viewed,) = servers.facts(source, ["helper"], actor=Actor.holding("vi", "read", account="person 3"))
     assert (viewed.folder, viewed.python, viewed.how) == ("", "", "here")

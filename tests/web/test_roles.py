@@ -44,7 +44,7 @@ NEEDS: Final[dict[str, str]] = {
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
         artifact-versions artifact-file artifact-image context session-export drift event forks delivery
         event-json event-data""",
-    "operate": "dismiss decide answer say continue stop test-agent agent-output",
+    "operate": "dismiss decide answer say continue stop test-agent stop-agent agent-output",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
@@ -93,6 +93,7 @@ POSTED: Final = {
     "schema-check",
     "chosen",
     "test-agent",
+    "stop-agent",
     "remove-agent-address",
 }
 # Gives the needs that each meets, in the session's app. A superuser needs no role.
