@@ -1,0 +1,65 @@
+"""The page of a session whose agent someone else runs, as a companion reports."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import AuditRow, Report
+from sessions_app.reads import at_work
+from sessions_app.running import companions, runs
+from tests.support.people import somebody
+from tests.web.conftest import Browser
+
+pytestmark = pytest.mark.django_db
+
+
+class Said:
+    """What a process says: that it calls a tool."""
+
+    def __init__(self, ref: SessionRef, **changes: Any) -> None:
+        self.invocation, self.app_name, self.user_id, self.session_id = "i9", *ref[1:]
+        self.since, self.ended, self.step, self.name = time.time() - 200, None, "tool", "search_flights"
+        self.step_since = time.time() - 120
+        self.__dict__ |= changes
+
+
+def report(ref: SessionRef, **changes: Any) -> None:
+    companions.hear("a" * 32, time.time(), [Said(ref, **changes)], account="token 1", apps="*")
+
+
+def test_the_page_says_what_runs_since_when_and_stops_it(ref: SessionRef, maria: Browser) -> None:
+    report(ref)
+    page = maria.open("session", **ref._asdict())
+    assert page.one(id="status").text.startswith("running")
+    assert "calling search_flights, 2 min" in " ".join(page.one(id="status").text.split())
+    line = page.one(id="waits").one(class_="run")
+    assert (line.one("button").text, "started outside adkweb" in line.text) == ("Stop", True)
+    assert not page.one(id="waits").all("textarea")  # nothing is sent into a session in which the agent runs
+    maria.send("stop", {}, **ref._asdict())
+    line = maria.open("session", **ref._asdict()).one(id="waits").one(class_="run")
+    assert "maria asked the agent to stop" in line.text
+    assert not line.all("button")
+    assert AuditRow.objects.filter(act="run-stopped", by="maria").count() == 1
+    report(ref, ended=time.time())
+    assert not maria.open("session", **ref._asdict()).one(id="waits").all(class_="run")
+
+
+def test_who_may_only_look_gets_no_button(ref: SessionRef, guest: Browser) -> None:
+    guest.force_login(somebody("vera", "viewer"))
+    report(ref, step="model", name="gemini")
+    page = guest.open("session", **ref._asdict())
+    assert "asking gemini" in page.one(id="status").text
+    assert not page.one(id="waits").all("button")
+
+
+def test_a_run_of_ones_own_that_has_ended_runs_no_more(ref: SessionRef) -> None:
+    assert at_work.of(ref, actor=SYSTEM).over == 0.0
+    at_work.note_end(ref)
+    assert at_work.of(ref, actor=SYSTEM).over > time.time()
+    assert Report.objects.get().ended
+    assert runs.running(ref) is None
