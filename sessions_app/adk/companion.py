@@ -59,6 +59,7 @@ class _Run:
     ended: float | None = None
     task: "asyncio.Task[Any] | None" = None
     on_done: Callable[[Any], None] | None = None
+    told: dict[str, Any] | None = None  # what adkweb knows of it
 
     @property
     def invocation(self) -> str:
@@ -172,6 +173,7 @@ class _Reporter:
         self._changed = threading.Event()
         self._busy = threading.Event()  # set while something runs
         self._away = False
+        self._due = 0.0  # when all that runs is sent again
         threading.Thread(target=self._report, name="adkweb-reports", daemon=True).start()
         threading.Thread(target=self._listen, name="adkweb-commands", daemon=True).start()
         atexit.register(self._report_last)
@@ -234,17 +236,24 @@ class _Reporter:
             self._away = bool(pause)
 
     def _send(self) -> None:
-        """Sends what is true now. Raises whatever goes wrong."""
+        """Sends what has changed, and from time to time all that runs. Raises whatever goes wrong."""
+        is_time = time.monotonic() >= self._due
         with self._lock:
-            ended = list(self._ended)
-            told = [run.as_json() for run in (*ended, *self._runs.values())]
-        for start in range(0, len(told), AT_ONCE):
-            some = {"process": self.process, "at": time.time(), "invocations": told[start : start + AT_ONCE]}
-            self._adkweb.ask("POST", "/api/companion", some)
-        with self._lock:
-            for run in ended:
-                with suppress(ValueError):  # it was dropped in between
-                    self._ended.remove(run)
+            now = [(run, run.as_json()) for run in (*self._ended, *self._runs.values())]
+        now = [(run, told) for run, told in now if is_time or told != run.told]
+        for start in range(0, len(now), AT_ONCE):
+            some = now[start : start + AT_ONCE]
+            invocations = [told for _run, told in some]
+            self._adkweb.ask(
+                "POST", "/api/companion", {"process": self.process, "at": time.time(), "invocations": invocations}
+            )
+            with self._lock:
+                for run, told in some:
+                    run.told = told
+                    if run.ended and run in self._ended:
+                        self._ended.remove(run)
+        if is_time:
+            self._due = time.monotonic() + BEAT_SECONDS - GATHER_SECONDS
 
     def _report_last(self) -> None:
         """Gives the last report a moment, when the process ends, if adkweb was there the last time."""

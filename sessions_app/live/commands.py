@@ -22,7 +22,7 @@ _PATH: Final = "/api/companion"
 
 Message = dict[str, Any]
 
-_waiting: Final[dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}  # by process
+waiting_for: Final[dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}  # by process
 
 
 class Patient:
@@ -37,7 +37,7 @@ class Patient:
             await self._application(scope, receive, send)
             return
         answer = await self._ask(scope)
-        if answer[0]["status"] == 204 and len(_waiting) < _MOST:
+        if answer[0]["status"] == 204 and len(waiting_for) < _MOST:
             if not await _wait(parse_qs(scope["query_string"].decode("latin-1"))["process"][-1], receive):
                 return
             answer = await self._ask(scope)
@@ -63,10 +63,10 @@ class Patient:
 
 async def _wait(process: str, receive: Callable[[], Awaitable[Message]]) -> bool:
     """Waits until there may be a command for a process. Returns False if it has gone away."""
-    if before := _waiting.get(process):
+    if before := waiting_for.get(process):
         before[1].set()
     here = asyncio.get_running_loop(), asyncio.Event()
-    _waiting[process] = here
+    waiting_for[process] = here
     if Commands.current:
         Commands.current.wake()
     told, gone = asyncio.ensure_future(here[1].wait()), asyncio.ensure_future(_left(receive))
@@ -76,8 +76,8 @@ async def _wait(process: str, receive: Callable[[], Awaitable[Message]]) -> bool
     finally:
         told.cancel()
         gone.cancel()
-        if _waiting.get(process) is here:
-            del _waiting[process]
+        if waiting_for.get(process) is here:
+            del waiting_for[process]
 
 
 async def _left(receive: Callable[[], Awaitable[Message]]) -> None:
@@ -86,14 +86,14 @@ async def _left(receive: Callable[[], Awaitable[Message]]) -> None:
 
 
 def _tell(process: str) -> None:
-    loop, told = _waiting.get(process, (None, None))
+    loop, told = waiting_for.get(process, (None, None))
     if loop and told and not loop.is_closed():
         loop.call_soon_threadsafe(told.set)
 
 
 def release() -> None:
     """Answers all that wait, because the server stops."""
-    for process in list(_waiting):
+    for process in list(waiting_for):
         _tell(process)
 
 
@@ -107,7 +107,7 @@ class Commands(Ticker):
 
     def hear(self, move: Move) -> None:
         """Looks at once if someone may have asked to stop something. This is a listener of broadcast.py."""
-        if move.what == "queued" and _waiting:
+        if move.what == "queued" and waiting_for:
             self.wake()
 
     def run(self) -> None:
@@ -118,9 +118,9 @@ class Commands(Ticker):
 
     def tick(self) -> float:
         """Tells those that wait and have something to stop."""
-        if not _waiting:
+        if not waiting_for:
             return REST_SECONDS
-        for process in companions.told() & _waiting.keys():
+        for process in companions.told() & waiting_for.keys():
             _tell(process)
         return LOOK_SECONDS
 

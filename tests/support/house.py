@@ -680,7 +680,7 @@ _REASONS: Final = {
         live/client.py _waiting  live/feed.py _watchers  live/room.py parts  live/room.py _parts  live/room.py _last""",
     "holds rules, rights, people, programs or numbers of requests": """
         access/approval.py known  access/rates.py paid  access/roles.py known  access/tokens.py known
-        access/actor.py read_only_sources  adk/companion.py _made  live/commands.py _waiting
+        access/actor.py read_only_sources  adk/companion.py _made  live/commands.py waiting_for
         access/audit/refusals.py known  live/client.py watchers  live/room.py seats  live/room.py _present""",
     "holds words by which the index is asked; the index itself is read anew": """
         search/matching.py _common  search/vocabulary.py _remembered  search/vocabulary.py _begun""",
