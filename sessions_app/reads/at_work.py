@@ -17,7 +17,7 @@ from ..access.actor import Actor
 from ..access.shown import shown_words
 from ..domain.invocations import Running, Told, running_of
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import Job, Report, ReportQuerySet
+from ..models import Job, Report, ReportQuerySet, tables
 from ..sources import registry
 
 MOST: Final = 1_000  # reports and runs that are read for all sessions together
@@ -80,7 +80,7 @@ def known(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Kno
     if not refs:
         return result
     wheres, digests = zip(*by_key, strict=True)
-    for row in Report.objects.filter(where__in={*wheres}, digest__in=digests).order_by("since"):
+    for row in tables.rows_of(Report.objects.filter(where__in={*wheres}, digest__in=digests).order_by("since")):
         if ref := by_key.get((row.where, row.digest)):
             before = result[ref]
             if row.is_running:
@@ -89,7 +89,7 @@ def known(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Kno
                 result[ref] = replace(before, over=max(before.over, row.at + _LATE))
     by_names = {(where[ref], *ref[1:]): ref for ref in refs}
     sessions = {ref.session_id for ref in refs}
-    for job in Job.objects.filter(kind="run", state="waiting", session_id__in=sessions):
+    for job in tables.rows_of(Job.objects.filter(kind="run", state="waiting", session_id__in=sessions)):
         if ref := by_names.get((job.where, job.app_name, job.user_id, job.session_id)):
             own = AtWork(job.created, stopped_by=job.stopped_by, is_own=True)
             result[ref] = replace(result[ref], at_work=own)
