@@ -78,8 +78,9 @@ class Web(Server):
     name = "adk"
     stop_signals = (signal.SIGINT,)
 
-    def __init__(self, agents: Path, file: Path, **environment: str) -> None:
+    def __init__(self, adkweb: Adkweb, agents: Path, file: Path, **environment: str) -> None:
         super().__init__()
+        self.adkweb = adkweb
         self.file = file
         self._agents, self._environment = agents, environment
 
@@ -139,7 +140,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Ite
     with django_db_blocker.unblock(), own_database(f"sqlite:///{folder / 'data' / 'adkweb.db'}"):
         secret = tokens.create("agents", "companion", "*", by=as_admin("maria"))[1]
         given = {"ADKWEB_URL": adkweb.address, "ADKWEB_COMPANION_TOKEN": secret}
-        server = Web(folder / "agents", folder / "sessions.db", **given)
+        server = Web(adkweb, folder / "agents", folder / "sessions.db", **given)
         server.start()
         yield server
         server.close()
@@ -217,6 +218,14 @@ def test_a_run_that_someone_else_started_is_stopped(
     assert AuditRow.objects.filter(act="run-stopped", session_id=ref.session_id).exists()
     with pytest.raises(NotFound):
         runs.stop(ref, actor=SYSTEM)
+
+
+def test_the_command_stops_it_too(web: Web, new_session: Callable[[str], SessionRef]) -> None:
+    ref = new_session("helper")
+    with web.running(ref, "pause"):
+        until(lambda: at_work(ref) and at_work(ref).name == "pause")
+        web.adkweb.run("stop", "/".join(ref[1:]), str(web.file))
+    assert ends_with(ref, "INVOCATION_ABORTED")
 
 
 def test_an_app_may_bring_a_companion_of_its_own(web: Web, new_session: Callable[[str], SessionRef]) -> None:

@@ -157,6 +157,16 @@ def test_a_companion_is_told_only_to_stop_what_it_announced(ref: SessionRef) -> 
         runs.stop(ref, actor=Actor.holding("ben", "read"))
 
 
+def test_a_program_stops_what_someone_else_started(ref: SessionRef) -> None:
+    one, desk = program(), Program(tokens.create("desk", "operate", "*", by=as_admin("maria"))[1])
+    address = "/api/apps/helper/users/ana/sessions/s1/runs"
+    assert desk.delete(address).status == 404
+    report(one)
+    stopped = desk.delete(address)
+    assert (stopped.status, stopped.json()) == (202, {"stopped_by": "token desk"})
+    assert runs_told(one, f"/api/companion?process={A}") == ["i1"]
+
+
 def runs_told(of: Program, address: str) -> list[str]:
     answer = of.get(address)
     return answer.json()["stop"] if answer.status == 200 else []
