@@ -45,6 +45,14 @@ def test_a_token_is_made_and_signs_its_program_in(maria: Browser) -> None:
     assert text not in curl + service
 
 
+def test_the_token_of_a_companion_says_how_it_is_attached(maria: Browser) -> None:
+    page = page_of(maria.send("tokens", {"name": "agents", "permission": "companion", "apps": ""}))
+    (code,) = page.texts("pre", "code")
+    assert code == "export ADKWEB_URL=http://testserver adk web --extra_plugins adkweb.Companion agents"
+    assert "ADKWEB_COMPANION_TOKEN" in page.text
+    assert tokens.actor_of(page.one("code", id="token-text").text) is None  # it signs in nowhere else
+
+
 def test_the_form_begins_with_an_expiry_that_can_be_cleared(maria: Browser) -> None:
     begun = maria.open("tokens").one("form", class_="form").fields()
     assert begun["days"] == "90"
