@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.description import Part
+from ..domain.description import AUTH_CALL, Part
 from ..domain.errors import Conflict
 from ..domain.pending import Pending, pending, rewinds
 from ..domain.session_ref import SessionRef
@@ -31,7 +31,9 @@ def asked_by(ref: SessionRef, event_id: str, *, actor: Actor) -> list[Question]:
     if any(_began_before(ref, rewinds(view.description), known) for view in later):
         return []
     calls = {part.id: part for part in asking.description.calls}
-    waiting = pending([view.data for view in (asking, *later)])
+    signs_in = any(call.name == AUTH_CALL for call in calls.values())  # which names its tool by an earlier call
+    earlier = timeline.events(ref, before=asking.cursor, actor=actor).rows if signs_in else ()
+    waiting = pending([view.data for view in (*earlier, asking, *later)])
     return [Question(each, calls[each.call_id]) for each in waiting if each.event_id == asking.id]
 
 

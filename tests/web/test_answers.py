@@ -14,11 +14,16 @@ from pytest_django import Settings
 
 from sessions_app.access import approval
 from sessions_app.checks import mask_rules
+from sessions_app.domain.answers import sign_in_link
+from sessions_app.domain.description import AUTH_CALL
+from sessions_app.domain.errors import Held
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.reads import timeline
+from sessions_app.running import answers
+from sessions_app.running.answers import Given
 from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -126,6 +131,23 @@ def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_a
     guest.send("proposal", {"action": "apply"}, proposal_id=row["id"].removeprefix("proposal-"))
     assert "Answered. The agent continues." in guest.open("proposals").text
     assert Job.objects.get(kind="run").actor == "maria, ben"
+
+
+@pytest.mark.guarantee("Agents", "Where a rule names its tool, a sign-in for it needs a second person, too.")
+def test_a_sign_in_is_held_by_the_name_of_the_tool_that_needs_it(ref: SessionRef) -> None:
+    approval.make(by=ALICE, tools="mail")
+    asks = waits(ref, "credential")
+    (event,) = [
+        each
+        for each in timeline.events(asks, actor=ALICE).rows
+        if any(call.name == AUTH_CALL for call in each.description.calls)
+    ]
+    (question,) = asked_by(asks, event.id, actor=ALICE)
+    link = sign_in_link(question.call)
+    assert link
+    came_back = Given(value=f"{link.redirect_uri}?code=c&state={link.state}")
+    with pytest.raises(Held, match="mail: an answer needs a second person"):
+        answers.answer(asks, event.id, {question.of.call_id: came_back}, actor=ALICE)
 
 
 def test_several_calls_are_approved_at_once_and_the_page_says_which_were_not(
