@@ -326,8 +326,10 @@ def _origin_of(note: Mapping[str, Any]) -> dict[str, Any]:
 def draft_of(proposal_id: uuid.UUID | str, *, actor: Actor) -> Event:
     """Returns the event of a proposal as its author wrote it, without adkweb's note, to be written again.
 
-    Raises NotFound."""
+    Raises NotFound, also for an answer."""
     job = job_of(proposal_id, actor)
+    if answer_of(job):
+        raise NotFound(_("This proposal doesn't exist."))
     event = {name: value for name, value in event_of(job).items() if name != "id"}
     metadata = {name: value for name, value in event.get("custom_metadata", {}).items() if name != "adkweb"}
     return shown({**event, "custom_metadata": metadata}, actor, job.app_name, "event")

@@ -133,6 +133,16 @@ def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_a
     assert Job.objects.get(kind="run").actor == "maria, ben"
 
 
+def test_a_proposed_answer_is_not_opened_as_an_event(ref: SessionRef, maria: Browser) -> None:
+    approval.make(by=ALICE, tools="refund*")
+    asks = asks_alone(ref)
+    (question,) = asked_by(asks, timeline.events(asks, actor=ALICE).rows[-1].id, actor=ALICE)
+    with pytest.raises(Held) as held:
+        answers.answer(asks, question.of.event_id, {"c1": Given(confirmed=True)}, actor=ALICE)
+    address = f"{reverse('add-event', kwargs=asks._asdict())}?proposal={held.value.detail['proposal']}"
+    assert maria.get(address).status_code == 404
+
+
 @pytest.mark.guarantee("Agents", "Where a rule names its tool, a sign-in for it needs a second person, too.")
 def test_a_sign_in_is_held_by_the_name_of_the_tool_that_needs_it(ref: SessionRef) -> None:
     approval.make(by=ALICE, tools="mail")
