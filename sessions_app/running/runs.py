@@ -48,7 +48,8 @@ from .servers import RUN
 NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
 TEXT_LENGTH: Final = 100_000  # characters of a message
 _SPOKEN: Final = "adkweb.spoken"  # what a key is for
-SENT: Final = "sent"  # the step of a run whose message may have reached the agent
+READY: Final = "ready"  # the step of a run before which all is written
+SENT: Final = "sent"  # and of one whose message may have reached the agent
 _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
 TELL_SECONDS: Final = 0.05  # at least, between two times that people are told what it says
@@ -75,12 +76,14 @@ def make(
     calls: Sequence[Sequence[str]] = (),
     invocation: str = "",
     updates: Sequence[str] = (),
+    first: First = NOTHING,
 ) -> Job:
     """Makes the run that sends a message to a session's agent, whose events come `after` those that are there; `calls` are
     the events and calls that it answers, those in `updates` not for good. With an `invocation`, it sends none, and continues
-    that one. Raises Conflict if adkweb runs the agent in this session now."""
+    that one. What is to be written `first` is the caller's to write, before `begin`. Raises Conflict if adkweb runs the agent
+    in this session now."""
     task = {"parts": parts, "calls": [list(call) for call in calls], "after": after, "invocation": invocation}
-    task["updates"] = list(updates)
+    task |= {"updates": list(updates), "first": first.writes}
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     try:
         with transaction.atomic():
@@ -89,6 +92,11 @@ def make(
     except IntegrityError as error:
         by = _waiting(ref).values_list("actor", flat=True).first() or ""
         raise Conflict(_("%(name)s is talking to the agent in this session right now.") % {"name": by}) from error
+
+
+def begin(job: Job) -> None:
+    """Starts a run, now that what comes first is written. If this process dies before, nothing is sent."""
+    runner.start(job, step=READY)
 
 
 def say(
@@ -111,14 +119,15 @@ def say(
     if first.writes:
         server_of(ref)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
-    job = make(ref, [*([{"text": text}] if text.strip() else []), *attached], after, actor=actor)
+    parts = [*([{"text": text}] if text.strip() else []), *attached]
+    job = make(ref, parts, after, actor=actor, first=first)
     try:
         first.write(ref, job.pk.hex, actor=actor)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)
     except Exception:
         runner.cancel(job)
         raise
-    runner.start(job)
+    begin(job)
     return job
 
 
@@ -143,7 +152,7 @@ def go_on(ref: SessionRef, *, actor: Actor) -> Job:
     with transaction.atomic():
         job = make(ref, [], after, actor=actor, invocation=last.invocation_id)
         record("run-continued", actor.name, ref=ref, run=job.pk.hex)
-    runner.start(job)
+    begin(job)
     return job
 
 
@@ -283,6 +292,8 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         time.sleep(_DYING_SECONDS)
         sent = None if agents.address_of(ref.source, ref.app_name) else False  # a child is gone by now
         return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=sent)
+    if task.get("first") and job.step != READY:
+        return _ended(job, ref, task, _("adkweb ended before it could send this. Nothing was sent."), sent=False)
     actor.check_may("operate", ref.source, ref.app_name)
     check_waits(ref, task["calls"], actor=SYSTEM)
     return _send(job, ref, task, server_of(ref), beat)

@@ -153,7 +153,7 @@ def test_a_job_whose_person_may_not_do_it_any_more_does_nothing(
 
     def start(job: Job, **fields: object) -> bool:
         """Another process is slow: what would write waits."""
-        if fields.get("step") in ("doing", "importing", None):
+        if fields.get("step") in ("doing", "importing", "ready", None):
             waiting.append((job, fields))
             return True
         return real(job, **fields)

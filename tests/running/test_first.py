@@ -15,6 +15,7 @@ from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotA
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry
+from sessions_app.jobs import runner
 from sessions_app.models import Answer, Job
 from sessions_app.reads import timeline, views
 from sessions_app.running import answers, children, first, runs
@@ -123,3 +124,22 @@ def test_state_is_set_before_an_answer_or_nothing_is_sent(ref: SessionRef) -> No
     assert (len(rows(asked)), Answer.objects.count(), Job.objects.filter(state="waiting").count()) == (before, 0, 0)
     ended(answers.answer(asked, event, {call: YES}, first=First([Entry("tier", "silver", ABSENT)]), actor=ALICE))
     assert (paid(asked), views.session(asked, actor=SYSTEM).state.get("tier")) == (1, "silver")
+
+
+@pytest.mark.guarantee("Agents", "What is to be written before a message is written, or the message isn't sent.")
+def test_if_adkweb_dies_before_it_has_written_nothing_is_sent(
+    ref: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_args: object, **_options: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(First, "write", killed)
+        with pytest.raises(SystemExit):
+            runs.say(ref, "look", first=First([SILVER]), actor=ALICE)
+    before = len(rows(ref))
+    Job.objects.filter(state="waiting").update(beat=0)
+    assert runner.take_over() == 1
+    job = ended(runs.last(ref))
+    assert (job.message, len(rows(ref))) == ("adkweb ended before it could send this. Nothing was sent.", before)
+    assert runs.unsent(job) == "look"

@@ -116,7 +116,7 @@ def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
 def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_applies_it(
     ref: SessionRef, maria: Browser, guest: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start", lambda job: True)
+    monkeypatch.setattr(runner, "start", lambda job, **_: True)
     approval.make(by=ALICE, tools="refund*")
     asks = asks_alone(ref)
     (card,) = cards(maria, asks)
@@ -163,7 +163,7 @@ def test_a_sign_in_is_held_by_the_name_of_the_tool_that_needs_it(ref: SessionRef
 def test_several_calls_are_approved_at_once_and_the_page_says_which_were_not(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start", lambda job: True)
+    monkeypatch.setattr(runner, "start", lambda job, **_: True)
     asks_alone(ref)
     asks_alone(create_session(ref.source, "booking", "ben", session_id="s2", actor=ALICE))
     page = maria.open("inbox")
@@ -234,7 +234,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(
         runner,
         "start",
-        lambda job: said.extend(part["functionResponse"]["response"] for part in json.loads(job.task)["parts"]),
+        lambda job, **_: said.extend(part["functionResponse"]["response"] for part in json.loads(job.task)["parts"]),
     )
     return said
 
