@@ -12,6 +12,7 @@ import json
 import threading
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ READY: Final = "ready"  # the step of a run before which all is written
 SENT: Final = "sent"  # and of one whose message may have reached the agent
 _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
+_MOST_SAID: Final = 1_000_000  # characters that agents say in a run and that aren't stored yet
 TELL_SECONDS: Final = 0.05  # at least, between two times that people are told what it says
 _GLANCE: Final = 20  # events that are looked at: edits may follow the last one of an agent
 _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
@@ -332,7 +334,7 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
         except AgentError as error:
             why = _reason(error, server)
         finally:
-            spoken.pop(ref, None)
+            be_silent(ref)
     if held.lost:
         raise held.lost
     job.refresh_from_db()
@@ -353,7 +355,7 @@ def _reason(error: AgentError, server: Server) -> str:
 
 
 class Spoken(NamedTuple):
-    """Text that an agent has said so far of an event that isn't stored yet, and when it is told next."""
+    """Text that the agent who spoke last has said so far of an event that isn't stored yet, and when it is told next."""
 
     author: str
     text: str
@@ -361,6 +363,8 @@ class Spoken(NamedTuple):
 
 
 spoken: Final[dict[SessionRef, Spoken]] = {}  # of this process's runs
+# What each agent has said so far, by its name and branch: several may speak at once, and half a secret isn't recognized.
+_said: Final[defaultdict[SessionRef, dict[tuple[str, str], str]]] = defaultdict(dict)
 _untold: Final[set[SessionRef]] = set()  # those in which more was said since that was told
 
 
@@ -369,16 +373,20 @@ def hear(ref: SessionRef, event: dict[str, Any]) -> None:
 
     The first word is told at once. Each time, everything said so far is masked anew, so telling takes a tenth of the run's
     time at most."""
+    said, author = _said[ref], str(event.get("author") or "")
+    speaker = author, str(event.get("branch") or "")
     if not event.get("partial"):
+        said.pop(speaker, None)
         spoken.pop(ref, None)
         broadcast.tell("events", ref)
         return
-    parts = (event.get("content") or {}).get("parts") or []
-    said = "".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
-    author, before = str(event.get("author") or ""), spoken.get(ref, Spoken("", ""))
-    if not said:
+    parts = as_object(event.get("content")).get("parts")
+    told = map(as_object, parts if isinstance(parts, list) else ())
+    more = "".join(str(part["text"]) for part in told if part.get("text") and not part.get("thought"))
+    if not (more := more[: _MOST_SAID - sum(map(len, said.values()))]):
         return
-    so_far = Spoken(author, (before.text if before.author == author else "") + said, before.due)
+    said[speaker] = said.get(speaker, "") + more
+    so_far = Spoken(author, said[speaker], spoken[ref].due if ref in spoken else 0.0)
     spoken[ref] = so_far
     began = time.monotonic()
     if began < so_far.due:
@@ -405,6 +413,12 @@ def said_in(ref: SessionRef, elsewhere: str = "") -> Spoken | None:
             author, text = json.loads(at_rest.decrypted(elsewhere, _SPOKEN))
             return Spoken(author, text)
     return spoken.get(ref)
+
+
+def be_silent(ref: SessionRef) -> None:
+    """Forgets what agents have said in a session that isn't stored."""
+    spoken.pop(ref, None)
+    _said.pop(ref, None)
 
 
 def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: bool | None) -> Outcome:

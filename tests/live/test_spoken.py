@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -34,14 +35,17 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return had
 
 
-def speak(ref: SessionRef, *pieces: str) -> None:
+def speak(ref: SessionRef, *pieces: str, others: str = "") -> None:
+    """Says these, and in between what `others` say."""
     here: Any = room.Room(ref)
     watcher: Any = "page"
     here.seats.append(room.Seat(watcher, Filter(), Seq(0)))
     for piece in pieces:
-        runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": piece}]}})
-        here.speak()
-    runs.spoken.clear()
+        for author, text in [("booking", piece)] + [("other", others)] * bool(others):
+            runs.hear(ref, {"author": author, "partial": True, "content": {"parts": [{"text": text}]}})
+            here.speak()
+        runs.hear(ref, {"author": "third"})  # is stored
+    runs.be_silent(ref)
 
 
 @pytest.mark.guarantee("Safety", "What an agent says is masked as it comes, wherever its words are split.")
@@ -57,6 +61,32 @@ def test_a_secret_that_comes_in_two_pieces_is_never_shown(heard: list[str], secr
     assert any("Your number is ••••" in each for each in heard)
     start = len("Your number is ")
     assert {each[start : start + 4] for each in heard if len(each) > start} <= {"•", "••", "•••", "••••"}
+
+
+@pytest.mark.usefixtures("own")
+def test_a_secret_is_hidden_while_another_agent_speaks_at_the_same_time(heard: list[str]) -> None:
+    mask_rules.create("*", "form", "card", actor=SYSTEM)
+    text = f"Your number is {CARD}, and here is the rest of the sentence, which is long enough to be sure of it."
+    for at in range(len(text)):
+        speak(SessionRef("store", "booking", "ana", "s1"), text[:at], text[at:], others="Hello.")
+    assert any("Your number is ••••" in each for each in heard)
+    assert not [each for each in heard if re.search(r"\d", each)]
+
+
+@pytest.mark.parametrize("content", [[], "text", {"parts": {"text": "x"}}, {"parts": ["x", None, 3]}, {"parts": "x"}])
+def test_what_is_not_text_is_not_said(content: Any, heard: list[str]) -> None:
+    ref = SessionRef("store", "booking", "ana", "s1")
+    runs.hear(ref, {"author": ["x"], "branch": {}, "partial": True, "content": content})
+    assert ref not in runs.spoken
+
+
+def test_an_agent_that_never_ends_does_not_fill_the_memory() -> None:
+    ref = SessionRef("store", "booking", "ana", "s1")
+    for number in range(30):
+        part = {"text": "x" * 100_000}
+        runs.hear(ref, {"author": f"{number % 2}", "partial": True, "content": {"parts": [part]}})
+    assert len(runs.spoken[ref].text) == 500_000
+    runs.be_silent(ref)
 
 
 @pytest.mark.usefixtures("own")
@@ -108,6 +138,6 @@ def test_telling_takes_a_tenth_of_the_time_and_nothing_is_left_out(monkeypatch: 
     for _ in range(100):
         runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": "."}]}})
         clock[0] += 1
-    runs.spoken.clear()
+    runs.be_silent(ref)
     assert clock[0] / len(told) > 9
     assert told[0] == "."

@@ -127,9 +127,7 @@ def test_state_is_set_before_an_answer_or_nothing_is_sent(ref: SessionRef) -> No
 
 
 @pytest.mark.guarantee("Agents", "What is to be written before a message is written, or the message isn't sent.")
-def test_if_adkweb_dies_before_it_has_written_nothing_is_sent(
-    ref: SessionRef, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_adkweb_dies_before_it_has_written_nothing_is_sent(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_args: object, **_options: object) -> None:
         raise SystemExit
 
