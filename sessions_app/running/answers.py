@@ -124,7 +124,7 @@ def _send(
         runs.server_of(ref)  # nothing is written for an agent that can't be started
     after = runs.newest(ref, actor=actor)
     with transaction.atomic():
-        job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=updates, first=first)
+        job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=list(updates), first=first.writes)
         record("call-answered", actor.name, ref=ref, tools=sorted(set(tools)), run=job.pk.hex)
         _claim(ref, event_id, parts, job)
     try:

@@ -77,15 +77,13 @@ def make(
     actor: Actor,
     calls: Sequence[Sequence[str]] = (),
     invocation: str = "",
-    updates: Sequence[str] = (),
-    first: First = NOTHING,
+    **more: Any,
 ) -> Job:
     """Makes the run that sends a message to a session's agent, whose events come `after` those that are there; `calls` are
-    the events and calls that it answers, those in `updates` not for good. With an `invocation`, it sends none, and continues
-    that one. What is to be written `first` is the caller's to write, before `begin`. Raises Conflict if adkweb runs the agent
-    in this session now."""
-    task = {"parts": parts, "calls": [list(call) for call in calls], "after": after, "invocation": invocation}
-    task |= {"updates": list(updates), "first": first.writes}
+    the events and calls that it answers, those in `updates` (in `more`) not for good. With an `invocation`, it sends none,
+    and continues that one. If its caller writes something `first` (in `more`), that has to be written before `begin`. Raises
+    Conflict if adkweb runs the agent in this session now."""
+    task = {"parts": parts, "calls": [list(call) for call in calls], "after": after, "invocation": invocation, **more}
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     try:
         with transaction.atomic():
@@ -122,7 +120,7 @@ def say(
         server_of(ref)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
     parts = [*([{"text": text}] if text.strip() else []), *attached]
-    job = make(ref, parts, after, actor=actor, first=first)
+    job = make(ref, parts, after, actor=actor, first=first.writes)
     try:
         first.write(ref, job.pk.hex, actor=actor)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)

@@ -687,7 +687,7 @@ _REASONS: Final = {
     "holds numbers and places of events, and names of keys": """
         history/index/build.py paces  history/unadopted.py memories  history/adk_merge_bug.py seen""",
     "holds what an agent says right now, which is masked each time it is pushed": """
-        running/runs.py spoken""",
+        running/runs.py spoken  running/runs.py _said""",
     "holds sources, folders and how they do": """
         artifacts/buckets.py client  artifacts/buckets.py _silent  live/search_feeder.py whole  sources/adopt_job.py _threads
         sources/hung.py _waiting  sources/hung.py _connections  sources/hung.py _hung  sources/hung.py _due
