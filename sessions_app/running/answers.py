@@ -121,7 +121,7 @@ def _send(
     """Claims the calls that are answered, writes what comes `first`, and starts the run."""
     calls = [[event_id, part["functionResponse"]["id"]] for part in parts]
     if first.writes:
-        runs.server_of(ref)  # nothing is written for an agent that can't be started
+        runs.server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
     after = runs.newest(ref, actor=actor)
     with transaction.atomic():
         job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=list(updates), first=first.writes)

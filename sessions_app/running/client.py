@@ -5,6 +5,7 @@ import http
 import http.client
 import json
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, Protocol
@@ -13,11 +14,13 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AgentError
+from ..domain.mask_patterns import DOTS
 
 _CONNECT_SECONDS: Final = 5.0
-_READ_SECONDS: Final = 15.0  # that a read may take
+READ_SECONDS: Final = 15.0  # that a read may take
 _LONGEST: Final = 64 * 1024 * 1024  # bytes of an event
 _WORDS: Final = 1_000  # characters of an error that are shown
+_OPEN: Final = frozenset({"Host", "User-Agent"})  # headers that are no secrets
 
 
 class Server(Protocol):
@@ -46,16 +49,19 @@ def get(server: Server, path: str) -> Any:
     """Returns what an ADK server answers. Raises AgentError, with the `status` of an answer that isn't 200."""
     try:
         connection = server.connect(_CONNECT_SECONDS)
+        over = connection.sock  # a server may answer forever, a byte at a time
+        late = threading.Timer(READ_SECONDS, _hang_up, [over])
+        late.start()
         try:
-            if connection.sock:
-                connection.sock.settimeout(_READ_SECONDS)
+            over.settimeout(READ_SECONDS)
             connection.request("GET", urlsplit(server.url).path.rstrip("/") + path, headers=dict(server.headers))
             answer = connection.getresponse()
             body = answer.read(_LONGEST + 1)
         finally:
+            late.cancel()
             connection.close()
         if answer.status != http.HTTPStatus.OK:
-            raise AgentError(_refusal(answer.status, body), status=answer.status)
+            raise AgentError(_refusal(server, answer.status, body), status=answer.status)
         return json.loads(body)
     except (OSError, http.client.HTTPException) as error:
         raise AgentError(_("The agent's server can't be reached: %(why)s") % {"why": str(error)[:_WORDS]}) from error
@@ -90,9 +96,9 @@ class Stream:
             connection.request("POST", self._path, self._body, self._headers)
             answer = connection.getresponse()
             if answer.status != http.HTTPStatus.OK:
-                raise AgentError(_refusal(answer.status, answer.read(_LONGEST)), status=answer.status)
+                raise AgentError(_refusal(self._server, answer.status, answer.read(_LONGEST)), status=answer.status)
             while line := answer.readline(_LONGEST):
-                if line.startswith(b"data:") and (event := _event(line[5:])) is not None:
+                if line.startswith(b"data:") and (event := _event(self._server, line[5:])) is not None:
                     yield event
         except AgentError as error:  # its last word: what it hasn't stored by now won't be
             # A proxy that gives up says nothing about the server behind it.
@@ -109,11 +115,15 @@ class Stream:
         """Ends the run: ADK seals it as soon as the agent notices."""
         self.closed = True
         if self._socket:
-            with suppress(OSError):  # the other side was faster
-                self._socket.shutdown(socket.SHUT_RDWR)
+            _hang_up(self._socket)
 
 
-def _event(text: bytes) -> dict[str, Any] | None:
+def _hang_up(over: socket.socket) -> None:
+    with suppress(OSError):  # the other side was faster
+        over.shutdown(socket.SHUT_RDWR)
+
+
+def _event(server: Server, text: bytes) -> dict[str, Any] | None:
     try:
         event = json.loads(text)
     except (ValueError, RecursionError):
@@ -121,17 +131,27 @@ def _event(text: bytes) -> dict[str, Any] | None:
     if not isinstance(event, dict):
         return None
     if "error" in event and "author" not in event:
-        raise AgentError(str(event["error"])[:_WORDS])
+        raise AgentError(_words(server, event["error"]))
     return event
 
 
-def _refusal(status: int, body: bytes) -> str:
+def _words(server: Server, said: object) -> str:
+    """Returns what a server says, without what adkweb signs in with: it may say what it was sent."""
+    text = str(said)
+    for value in {
+        word for name, each in server.headers.items() if name not in _OPEN for word in (each, each.split()[-1])
+    }:
+        text = text.replace(value, DOTS)
+    return text[:_WORDS]
+
+
+def _refusal(server: Server, status: int, body: bytes) -> str:
     try:
-        why = str(json.loads(body)["detail"])
+        why = _words(server, json.loads(body)["detail"])
     except (ValueError, RecursionError, TypeError, KeyError):
         if 300 <= status < 400:
             return _("The agent's server leads to another address (%(status)s). Redirects aren't followed.") % {
                 "status": status
             }
         why = http.client.responses.get(status, "")
-    return _("The agent's server refused: %(why)s (%(status)s)") % {"why": why[:_WORDS], "status": status}
+    return _("The agent's server refused: %(why)s (%(status)s)") % {"why": why, "status": status}

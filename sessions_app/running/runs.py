@@ -117,7 +117,7 @@ def say(
     check_unmasked([text, *map(files.name_of, attached)], actor, ref.app_name)
     first.check(ref, actor=actor)
     if first.writes:
-        server_of(ref)  # nothing is written for an agent that can't be started
+        server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
     parts = [*([{"text": text}] if text.strip() else []), *attached]
     job = make(ref, parts, after, actor=actor, first=first.writes)
@@ -296,15 +296,16 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         return _ended(job, ref, task, _("adkweb ended before it could send this. Nothing was sent."), sent=False)
     actor.check_may("operate", ref.source, ref.app_name)
     check_waits(ref, task["calls"], actor=SYSTEM)
-    return _send(job, ref, task, server_of(ref), beat)
+    return _send(job, ref, task, server_of(ref, actor=actor), beat)
 
 
-def server_of(ref: SessionRef) -> Server:
+def server_of(ref: SessionRef, *, actor: Actor) -> Server:
     """Returns the server of a session's agent, and starts it if that is adkweb's to do. Raises AgentError."""
-    server = servers.of(ref.source, ref.app_name)
-    if server.is_remote:
-        servers.check_same(server, ref)
-    return server
+    with servers.told_to(actor):
+        server = servers.of(ref.source, ref.app_name)
+        if server.is_remote:
+            servers.check_same(server, ref)
+        return server
 
 
 def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat: runner.Beat) -> Outcome:

@@ -106,6 +106,15 @@ def of(source: str, app_name: str) -> client.Server:
     return children.of(folder, sessions=sessions, artifacts=_artifacts(source))
 
 
+@contextmanager
+def told_to(actor: Actor) -> Iterator[None]:
+    """Hides from an actor what rules hide in what goes wrong in its block: those are the words of a server, or of agents."""
+    try:
+        yield
+    except AgentError as error:
+        raise AgentError(shown_words_anywhere(error.message, actor), **error.detail) from error
+
+
 def _here(source: str, app_name: str) -> tuple[Path, str | None]:
     """Returns the folder in which adkweb runs the agent of an app, and where that keeps its sessions."""
     agent = agents.agent_of(source, app_name)
@@ -172,8 +181,7 @@ def test(source: str, app_name: str, *, actor: Actor) -> Reached:
     """Looks whether the server of an app works, which starts a child that isn't running. Raises NotFound, NotAllowed, and
     AgentError if nothing is reached."""
     _check_may(source, app_name, actor)
-    server = of(source, app_name)
-    with server.in_use():
+    with told_to(actor), (server := of(source, app_name)).in_use():
         listed = client.get(server, "/list-apps")
         if not isinstance(listed, list):
             raise AgentError(_("This isn't the answer of an ADK server."))

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.models import AgentAddress, AuditRow, Job
-from sessions_app.running import answers, runs, servers
+from sessions_app.running import answers, children, client, runs, servers
 from sessions_app.running.session_uris import session_uri
 from sessions_app.sources import agents as known_agents
 from sessions_app.writes.append import append_event
@@ -178,6 +178,40 @@ def test_a_redirect_is_not_followed(source: str, ref: SessionRef, played: Played
         with pytest.raises(AgentError, match="Redirects aren't followed"):
             servers.test(source, "helper", actor=SYSTEM)
         assert inner.asked == []
+
+
+@pytest.mark.parametrize("said", [SECRET, SECRET.removeprefix("Bearer ")])
+def test_a_server_that_says_what_it_was_sent_tells_no_one_the_header(
+    source: str, ref: SessionRef, played: Played, said: str
+) -> None:
+    at(source, played.url, "Authorization", SECRET)
+    refusal = 401, {"detail": f"{said} isn't known to {played.url}, write to ana@example.com"}
+    played.answers |= {"/list-apps": refusal, SAME: (200, {"events": []}), "/run_sse": refusal}
+    mask_rules.create("*", "form", "email", actor=SYSTEM)
+    with pytest.raises(AgentError, match="isn't known to http://127") as error:
+        servers.test(source, "helper", actor=Actor.holding("ann", "operate", "*", account="person 1"))
+    assert "ana@" not in error.value.message
+    for message in (error.value.message, ended(runs.say(ref, "look", actor=SYSTEM)).message):
+        assert said not in message
+
+
+def test_a_server_that_answers_a_byte_at_a_time_is_left(
+    source: str, ref: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drip(self: _Handler) -> None:
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"x")
+                time.sleep(0.05)
+
+    monkeypatch.setattr(_Handler, "do_GET", drip)
+    monkeypatch.setattr(client, "READ_SECONDS", 0.5)
+    with playing() as slow:
+        at(source, slow.url)
+        began = time.monotonic()
+        with pytest.raises(AgentError):
+            servers.test(source, "helper", actor=SYSTEM)
+        assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize(("status", "sent"), [(502, None), (504, None), (500, False), (307, False), (422, False)])
