@@ -100,6 +100,8 @@ class Stream:
             while line := answer.readline(_LONGEST):
                 if line.startswith(b"data:") and (event := _event(self._server, line[5:])) is not None:
                     yield event
+            if answer.chunk_left is not None if answer.chunked else answer.length:
+                raise http.client.IncompleteRead(b"")  # which readline keeps to itself
         except AgentError as error:  # its last word: what it hasn't stored by now won't be
             # A proxy that gives up says nothing about the server behind it.
             self.refused = not (self._server.is_remote and error.detail.get("status", 0) >= http.HTTPStatus.BAD_GATEWAY)

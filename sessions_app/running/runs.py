@@ -348,6 +348,8 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
 def _reason(error: AgentError, server: Server) -> str:
     """Returns what went wrong; for an agent that can't be loaded, what its server says."""
     time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
+    if not server.is_running:
+        return _("The agent's process ended while the agent was running.")
     if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
         return error.message
     return _("The agent can't run: %(why)s") % {"why": servers.last_line(server) or error.message}

@@ -461,6 +461,22 @@ def test_nonsense_of_a_server_is_no_event_and_breaks_nothing() -> None:
         teller.join()
 
 
+@pytest.mark.parametrize("head", ["Transfer-Encoding: chunked\r\n\r\n9", "Content-Length: 99\r\n"])
+def test_an_answer_that_breaks_off_has_not_ended(head: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = iter(Stream(at(server), {}))
+        threading.Thread(target=lambda: break_off(server.accept()[0], head)).start()
+        assert next(stream) == {}
+        with pytest.raises(AgentError, match="The connection to the agent broke"):
+            next(stream)
+
+
+def break_off(heard: socket.socket, head: str) -> None:
+    with heard:
+        heard.recv(65_536)
+        heard.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\ndata: {{}}\n\r\n".encode())
+
+
 def tell(heard: socket.socket, lines: bytes) -> None:
     with heard:
         heard.recv(65_536)
