@@ -108,7 +108,8 @@ class Child:
     @property
     def is_running(self) -> bool:
         """Returns whether its process is there."""
-        return self._process.poll() is None
+        with self._lock:  # while one thread polls, others would be told that it is
+            return self._process.poll() is None
 
     def connect(self, seconds: float) -> http.client.HTTPConnection:
         """Returns an open connection to its server. Raises OSError."""
