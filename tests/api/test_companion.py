@@ -72,6 +72,7 @@ def known(ref: SessionRef) -> at_work.AtWork | None:
     return at_work.of(ref, actor=SYSTEM).at_work
 
 
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 def test_what_is_reported_is_known_and_over_as_soon_as_it_is_reported_to_have_ended(ref: SessionRef) -> None:
     one = program()
     assert known(ref) is None
@@ -202,6 +203,7 @@ def test_what_is_old_is_forgotten(ref: SessionRef, settings: Any) -> None:
     assert not Report.objects.exists()
 
 
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 def test_lists_know_it_too(ref: SessionRef) -> None:
     while Feeder(ref.source).feed():
         pass
