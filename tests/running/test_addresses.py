@@ -21,7 +21,7 @@ from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.models import AgentAddress, AuditRow, Job
-from sessions_app.running import answers, children, client, runs, servers
+from sessions_app.running import answers, client, runs, servers
 from sessions_app.running.session_uris import session_uri
 from sessions_app.sources import agents as known_agents
 from sessions_app.writes.append import append_event
