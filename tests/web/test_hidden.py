@@ -134,7 +134,8 @@ def few(told: Told, **least: int) -> dict[str, int]:
 @pytest.mark.guarantee(
     "Safety", "No page, API, socket, command or file reveals values, text, user ids or credentials that are hidden."
 )
-def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser) -> None:
+@pytest.mark.parametrize("queries", [(0, 1), pytest.param((2, 3), marks=pytest.mark.long)])
+def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser, queries: tuple[int, ...]) -> None:
     titled = {str(pattern.name) for pattern in OF_AN_APP if "session_id" in pattern.pattern.converters}
 
     def doors(*queries: int) -> dict[str, Door]:
@@ -147,7 +148,7 @@ def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser) -> None
     assert told["credential"] == set()
     assert few(told, key=25, form=25, tool=5, typed=20, id=60, login=16) == {}
     hide(world)
-    told = telling(doors(0, 1, 2, 3))
+    told = telling(doors(*queries))
     assert hidden_in(told) == {}
     assert few(told, login=16, handle=30) == {}
     Role.objects.update(reveals=True)
