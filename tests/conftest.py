@@ -9,10 +9,12 @@ import itertools
 import os
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -29,12 +31,14 @@ from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history.index import build
+from sessions_app.running import children
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests import parts
 from tests.groups import Groups, turn_of
 from tests.servers import PostgreSQL
+from tests.support import warm
 from tests.support.booking import APP, START
 from tests.support.own import own_database, tables
 
@@ -301,3 +305,11 @@ def add(actor: Actor) -> Callable[..., str]:
         return str(append_event(ref, event, actor=actor).event["id"])
 
     return append
+
+
+@pytest.fixture
+def forked_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks the servers of agents, which spares each two seconds of importing google-adk. test_children.py has real ones."""
+    warm.ready()  # which takes longer than a server of agents may take to start
+    forking = SimpleNamespace(**{**vars(subprocess), "Popen": warm.Popen, "run": warm.run})
+    monkeypatch.setattr(children, "subprocess", forking)

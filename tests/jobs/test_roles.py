@@ -32,7 +32,7 @@ from tests.support.people import somebody
 from tests.support.stored import everything, execute
 from tests.transfer.files import exported
 
-pytestmark = pytest.mark.usefixtures("own")
+pytestmark = pytest.mark.usefixtures("own", "forked_agents")
 
 APP: Final = "booking"
 PEOPLE: Final = {

@@ -1,16 +1,12 @@
 """Agents that answer from a script, in a folder of their own, and adkweb's children for them."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from sessions_app.running import children
-from tests.support import warm
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +20,3 @@ def _ended() -> Iterator[None]:
     """Ends all children after the tests of a module."""
     yield
     children.stop_all(4)
-
-
-@pytest.fixture
-def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forks children, which spares each the two seconds of importing google-adk. test_children.py starts real ones."""
-    warm.run([sys.executable, "-c", ""])  # the first fork waits for all imports, longer than an agent may take
-    forking = SimpleNamespace(**{**vars(subprocess), "Popen": warm.Popen, "run": warm.run})
-    monkeypatch.setattr(children, "subprocess", forking)

@@ -47,7 +47,7 @@ def source(
     settings: Any,
     new_store: Callable[[str], str],
     open_source: Callable[[str], str],
-    _warm: None,
+    forked_agents: None,
 ) -> str:
     """A source whose agents may be started."""
     alias = open_source(new_store(getattr(request, "param", "sqlite")))

@@ -17,7 +17,7 @@ from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
 from tests.support.people import as_admin
 
-pytestmark = pytest.mark.usefixtures("_warm")
+pytestmark = pytest.mark.usefixtures("forked_agents")
 ADDRESS = "/api/apps/helper/users/ana/sessions/s1"
 
 

@@ -160,7 +160,7 @@ def edit(ref: SessionRef, **delta: Any) -> str:
 @pytest.mark.guarantee(
     "Agents", "Edits never interrupt an agent that adkweb runs, and the agent's next tool sees them."
 )
-@pytest.mark.usefixtures("_warm")
+@pytest.mark.usefixtures("forked_agents")
 @pytest.mark.parametrize("form", FORMATS)
 def test_edits_during_a_run_are_kept_and_seen_by_the_next_tool(
     form: str, new_store: Callable[[str], str], open_source: Callable[..., str], agents: Path

@@ -134,6 +134,12 @@ def run(
     return done
 
 
+@functools.cache
+def ready() -> None:
+    """Waits until programs can be forked at once."""
+    run([sys.executable, "-c", ""], check=True)
+
+
 class _Source:
     """The process that all programs of this one are forked from. It ends with this one."""
 
