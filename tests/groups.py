@@ -35,6 +35,8 @@ GROUPS: Final = {
     "web/test_network.py": "network",
     "api/test_token_table.py": "tokens",
     "test_contributing.py": "recipes",
+    **{f"running/test_{name}.py": "agents" for name in ("children", "launcher")},
+    "test_messages.py": "messages",
     **{f"test_{name}.py": "code, read once" for name in ("architecture", "glossary")},
 }
 _ORDER: Final = list(dict.fromkeys(GROUPS.values()))
