@@ -26,7 +26,7 @@ PARTS: Final = {
 
 # These folders are built on reads, writes, history and search, whose own tests `make test` runs on every database.
 ON_ONE_DATABASE: Final = (
-    *("agent_view/", "api/", "artifacts/", "audit/", "batches/", "checks/", "edits/", "jobs/"),
+    *("adk/", "agent_view/", "api/", "artifacts/", "audit/", "batches/", "checks/", "edits/", "jobs/"),
     *("live/test_sockets.py", "privacy/", "search/saved/", "transfer/", "web/"),
 )
 CROSSING: Final = ("sources/test_own_backups.py", "transfer/")  # what goes from one database to another
