@@ -62,9 +62,10 @@ NOTHING: Final = First()
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An earlier message of the user, and the rewind to before it."""
+    """An earlier message of the user with its files, and the rewind to before it."""
 
     text: str
+    files: int
     plan: rewind.Plan
 
 
@@ -76,7 +77,7 @@ def replaced(ref: SessionRef, event_id: str, *, actor: Actor) -> Replaced:
     if plan is None or plan.first.id != event.id or not begins_turn(event.description):
         raise Invalid(_("Only a message of the user with which a turn began can be edited and sent again."))
     text = "".join(part.value for part in event.description.parts if part.kind == "text")
-    return Replaced(text, plan)
+    return Replaced(text, len(event.description.media), plan)
 
 
 def rewound(ref: SessionRef, once: str, *, actor: Actor) -> EventView | None:

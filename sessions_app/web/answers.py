@@ -220,6 +220,7 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, aga
     unfinished = runs.unfinished(ref, actor=who) if may_write and is_idle else None
     may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
     opened = _replaced(ref, again, who) if may_edit and is_idle else None
+    unsent = failed if not opened else None  # a message that is opened comes with its own text
     rewound = rewound_by(ref, failed.pk.hex, actor=who) if failed and may_edit and is_idle else None
     last_id = unfinished.id if unfinished else ""
     shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
@@ -232,10 +233,10 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, aga
         "run": run,
         "work": work,
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
-        "unsent_files": [(key, files.name_of(part), files.size_of(part)) for key, part in _unsent_files(failed)],
+        "unsent_files": [(key, files.name_of(part), files.size_of(part)) for key, part in _unsent_files(unsent)],
         "most_files": files.MOST,
         "most_bytes": files.BYTES,
-        "unsent": shown_words(runs.unsent(failed), who, ref.app_name) if failed else "",
+        "unsent": shown_words(runs.unsent(unsent), who, ref.app_name) if unsent else "",
         "may_answer": may,
         "may_write": may_write,
         "may_edit": may_edit,

@@ -22,7 +22,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.reads import timeline
-from sessions_app.running import answers
+from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
@@ -323,11 +323,20 @@ def begun(ref: SessionRef) -> str:
     return timeline.events(ref, actor=ALICE).rows[-2].id if appended else ""
 
 
-def test_a_message_is_opened_with_what_sending_it_again_hides(ref: SessionRef, maria: Browser, guest: Browser) -> None:
+def test_a_message_is_opened_with_what_sending_it_again_hides(
+    ref: SessionRef, maria: Browser, guest: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "start", lambda job: True)
     again = begun(ref)
     composer = maria.open("session", **ref._asdict(), query={"again": again}).one("form", class_="composer")
     assert composer.fields() == {**composer.fields(), "text": "Book a flight", "again": again}
     assert "The agent will no longer get 2 events." in composer.text
+    runs.say(ref, "Unsent", actor=ALICE)
+    Job.objects.update(state="stopped", message="away", finished=time.time(), result='{"sent": false}')
+    assert maria.open("session", **ref._asdict()).one("form", class_="composer").fields()["text"] == "Unsent"
+    composer = maria.open("session", **ref._asdict(), query={"again": again}).one("form", class_="composer")
+    assert composer.fields()["text"] == "Book a flight"
+    Job.objects.all().delete()
     guest.force_login(somebody("olga", "operator"))
     page = guest.open("session", **ref._asdict(), query={"again": again})
     assert page.one("form", class_="composer").fields()["text"] == ""
