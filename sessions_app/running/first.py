@@ -15,6 +15,7 @@ from ..access.actor import Actor
 from ..domain.errors import Invalid
 from ..domain.invocations import begins_turn
 from ..domain.session_ref import SessionRef
+from ..domain.state import same
 from ..edits import edit, rewind
 from ..edits.edit import Entry
 from ..reads import timeline
@@ -32,18 +33,23 @@ class First:
     revision: float | None = None
 
     @property
+    def changes(self) -> list[Entry]:
+        """Returns the keys that someone changed: a hidden value that was left alone stays as it is."""
+        return [each for each in self.entries if not same(each.value, each.seen)]
+
+    @property
     def writes(self) -> bool:
         """Returns whether there is anything to write."""
-        return bool(self.entries or self.instead_of)
+        return bool(self.changes or self.instead_of)
 
     def check(self, ref: SessionRef, *, actor: Actor) -> None:
         """Raises NotAllowed for who isn't an editor, Held if a key needs a second person, Invalid for a mistake."""
         if not self.writes:
             return
         actor.check_may("append", ref.source, ref.app_name)
-        if self.entries and self.instead_of:
+        if self.changes and self.instead_of:
             raise Invalid(_("Set state, or replace a message, but not both at once."))
-        keys = [each.key for each in self.entries]
+        keys = [each.key for each in self.changes]
         if self.instead_of:
             keys = [each.key for each in replaced(ref, self.instead_of, actor=actor).plan.changes]
         approval.check(ref.source, ref.app_name, keys, actor=actor)
@@ -53,8 +59,8 @@ class First:
         if self.instead_of:
             before = timeline.event(ref, self.instead_of, actor=actor).invocation_id
             rewind.rewind(ref, before, actor=actor, reason=self.reason, revision=self.revision, once=once)
-        elif self.entries:
-            edit.overwrite_state(ref, self.entries, actor=actor, reason=self.reason, once=once)
+        elif self.changes:
+            edit.overwrite_state(ref, self.changes, actor=actor, reason=self.reason, once=once)
 
 
 NOTHING: Final = First()

@@ -11,7 +11,9 @@ import pytest
 
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import SYSTEM
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed, StaleSession
+from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry
@@ -141,3 +143,16 @@ def test_if_adkweb_dies_before_it_has_written_nothing_is_sent(ref: SessionRef, m
     job = ended(runs.last(ref))
     assert (job.message, len(rows(ref))) == ("adkweb ended before it could send this. Nothing was sent.", before)
     assert runs.unsent(job) == "look"
+
+
+def test_dots_that_hide_a_value_are_refused_and_nothing_is_sent(ref: SessionRef) -> None:
+    mask_rules.create("helper", "key", "tier", actor=ALICE)
+    before = len(rows(ref))
+    with pytest.raises(Invalid, match=DOTS):
+        runs.say(ref, "look", first=First([Entry("note", f"was {DOTS}", ABSENT)]), actor=ALICE)
+    with pytest.raises(Conflict):  # a guess is told nothing
+        runs.say(ref, "look", first=First([Entry("tier", "silver", "gold")]), actor=ALICE)
+    assert (len(rows(ref)), Job.objects.filter(state="waiting").count()) == (before, 0)
+    unchanged = First([Entry("tier", DOTS, DOTS)])
+    assert ended(runs.say(ref, "look", first=unchanged, actor=ALICE)).message == ""
+    assert views.session(ref, actor=SYSTEM).state.get("tier") == "gold"

@@ -326,7 +326,7 @@ def begun(ref: SessionRef) -> str:
 def test_a_message_is_opened_with_what_sending_it_again_hides(
     ref: SessionRef, maria: Browser, guest: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start", lambda job: True)
+    monkeypatch.setattr(runner, "start", lambda job, **_fields: True)
     again = begun(ref)
     composer = maria.open("session", **ref._asdict(), query={"again": again}).one("form", class_="composer")
     assert composer.fields() == {**composer.fields(), "text": "Book a flight", "again": again}
@@ -411,7 +411,7 @@ def test_a_long_running_tool_gets_an_update_or_its_result(ref: SessionRef, maria
 def test_files_that_did_not_arrive_are_kept_until_they_do(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start", lambda job: True)
+    monkeypatch.setattr(runner, "start", lambda job, **_fields: True)
     address = reverse("say", kwargs=ref._asdict())
     many = [SimpleUploadedFile(f"{n}.txt", b"hi") for n in range(6)]
     assert maria.post(address, {"text": "", "files": many}, headers={"HX-Request": "true"}).status_code == 400
