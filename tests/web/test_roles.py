@@ -33,7 +33,7 @@ HOSTILE: Final = "<script>alert(1)</script>"
 # Each address by what it needs. An address that stands nowhere fails the first test.
 NEEDS: Final[dict[str, str]] = {
     "public": "sign-in second-step provider-sign-in provider-callback join set_language",
-    "person": """home demo feed inbox agents edits search histogram complete palette watch-view webhook deliveries
+    "person": """home demo feed inbox decide agents edits search histogram complete palette watch-view webhook deliveries
         delete-view chosen batches batch queued-outcomes queued-json cancel-queued queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
         import expiring temporary-edits extend-edit keep-edit proposals proposal settings""",
@@ -44,7 +44,7 @@ NEEDS: Final[dict[str, str]] = {
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
         artifact-versions artifact-file artifact-image context session-export drift event forks delivery
         event-json event-data""",
-    "operate": "dismiss decide answer say continue stop test-agent stop-agent agent-output",
+    "operate": "dismiss answer say continue stop test-agent stop-agent agent-output",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
