@@ -1,16 +1,17 @@
 """The channel of companions (adk/companion.py): they report what runs, and are told what to stop."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from ninja import Field, Router, Schema
+from ninja import Field, Query, Router, Schema
 from ninja.security import HttpBearer
 
 from ..access import rates, tokens
 from ..access.actor import Actor
 from ..access.audit import refusals
-from ..domain.errors import NotAllowed
+from ..domain.errors import Conflict, NotAllowed
 from ..http.limits import count_stranger
 from ..running import companions
 from .authorize import actor_of
@@ -38,6 +39,7 @@ class Companion(HttpBearer):
 
 router = Router(auth=Companion())
 _NAME: Final[Any] = Field(min_length=1, max_length=128)
+_PROCESS: Final = "^[0-9a-f]{32}$"
 _SECONDS: Final[Any] = Field(ge=0, le=2**33, allow_inf_nan=False)
 
 
@@ -58,7 +60,7 @@ class Invocation(Schema):
 class Reports(Schema):
     """What runs in a process now. `process` is a random name of its own, `at` its clock."""
 
-    process: str = Field(pattern="^[0-9a-f]{32}$")
+    process: str = Field(pattern=_PROCESS)
     at: float = _SECONDS
     invocations: list[Invocation] = Field(max_length=MOST)
 
@@ -68,12 +70,15 @@ def report(request: HttpRequest) -> HttpResponse:
     """Takes the reports of a process. What is about apps that the token isn't for, or about no session, is left out."""
     body = body_of(request, Reports)
     names: str = request.reports  # type: ignore[attr-defined]
-    companions.hear(body.process, body.at, body.invocations, account=actor_of(request).account, apps=names)
+    try:
+        companions.hear(body.process, body.at, body.invocations, account=actor_of(request).account, apps=names)
+    except IntegrityError as error:  # the same is said twice at once; it is said again
+        raise Conflict from error
     return answer({})
 
 
 @router.get("/companion", include_in_schema=False)
-def commands(request: HttpRequest, process: str) -> HttpResponse:
+def commands(request: HttpRequest, process: Query[Annotated[str, Field(pattern=_PROCESS)]]) -> HttpResponse:
     """Says which invocations of a process someone has asked to stop; 204 if there is none. live/commands.py waits then."""
     stop = companions.to_stop(process, account=actor_of(request).account)
     return answer({"stop": stop}) if stop else HttpResponse(status=204)

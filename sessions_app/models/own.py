@@ -153,6 +153,11 @@ class ReportQuerySet(models.QuerySet["Report"]):
         kept = max(settings.SILENCE_SECONDS, 2 * Report.SILENT_SECONDS)
         self.filter(beat__lt=time.time() - kept).delete()
 
+    def forget_all_but_newest(self, where: str, digest: str) -> None:
+        """Deletes the older reports about a session that has many: its pages read all of them."""
+        of_session = self.filter(where=where, digest=digest).order_by("-beat")
+        self.filter(pk__in=list(of_session.values_list("pk", flat=True)[Report.MOST :])).delete()
+
 
 class Report(models.Model):
     """What an agent's own process said last about an invocation: its companion (adk/companion.py), or adkweb about a run of
@@ -162,6 +167,7 @@ class Report(models.Model):
     token that it used. `step` is model or tool while one with this `name` is called.
     """
 
+    MOST: Final = 50  # about one session
     SILENT_SECONDS: Final = 20.0  # after which a process has died: it reports every 5 seconds
 
     where = models.TextField()

@@ -48,6 +48,7 @@ def hear(process: str, at: float, said: Iterable[Said], *, account: str, apps: s
     missing = [each for each in some if (_names(each), each.invocation) not in rows]
     for each, refs in _sessions(missing):
         rows[_names(each), each.invocation] = [_row(ref, each) for ref in refs]
+    sessions = {(row.where, row.digest) for each in missing for row in rows.get((_names(each), each.invocation), ())}
     changed = []
     with transaction.atomic():
         for each in some:
@@ -55,6 +56,8 @@ def hear(process: str, at: float, said: Iterable[Said], *, account: str, apps: s
                 before = row.is_running, row.step, row.name
                 if _note(row, each, process, at, account) and before != (row.is_running, row.step, row.name):
                     changed.append((row, before[0] != row.is_running))
+        for session in sessions:
+            Report.objects.forget_all_but_newest(*session)
         Report.objects.forget_old()
     for row, begins_or_ends in changed:
         if alias := registry.alias_of(row.where):

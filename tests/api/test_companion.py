@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from sessions_app.edits import queue
 from sessions_app.models import Report, SearchSession
 from sessions_app.privacy import own_rows
 from sessions_app.reads import at_work, timeline
-from sessions_app.running import runs
+from sessions_app.running import companions, runs
 from sessions_app.search import results, sharing
 from sessions_app.search.index.feed import Feeder
 from sessions_app.search.language import parse
@@ -146,6 +147,34 @@ def test_what_is_no_report_is_refused(ref: SessionRef, changes: dict[str, Any]) 
 
 
 @pytest.mark.guarantee("Safety", "A companion's token only reports, and no other token does.")
+def test_many_reports_about_a_session_do_not_slow_its_pages_down(ref: SessionRef) -> None:
+    about = {"app_name": "helper", "user_id": "ana", "session_id": "s1", "step": "", "name": "", "step_since": 0.0}
+    each = [{"invocation": f"i{number}", "since": 0.0, "ended": number % 2 or None} for number in range(120)]
+    said: Any = [SimpleNamespace(**about, **one) for one in each]
+    for start in range(0, 120, 20):
+        companions.hear(A, time.time(), said[start : start + 20], account="token 1", apps="*")
+    assert Report.objects.count() == Report.MOST
+    assert Report.objects.filter(invocation="i119").exists()
+
+
+def test_what_is_said_twice_at_once_may_be_said_again(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, look = program(), companions.newest.revisions
+
+    def slow(*args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        assert report(one) == 200
+        return look(*args, **options)
+
+    monkeypatch.setattr(companions.newest, "revisions", slow)
+    assert report(one) == 409
+    assert report(one) == 200
+
+
+@pytest.mark.parametrize("process", ["", "x%00", "A" * 32, "a" * 33])
+def test_who_waits_without_a_process_is_refused(ref: SessionRef, process: str) -> None:
+    assert program().get(f"/api/companion?process={process}").status == 400
+
+
 def test_a_companion_is_told_only_to_stop_what_it_announced(ref: SessionRef) -> None:
     one, other = program(), program(name="other")
     report(one)
