@@ -7,7 +7,7 @@ does an answer (running/answers.py).
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +17,8 @@ from django.db.models.signals import post_delete, post_save
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Held, Invalid, NotAllowed, NotFound
+from ..domain.event import delta_of
+from ..domain.kinds import describe
 from ..models import tables
 from .actor import SYSTEM, Actor, checked_pattern
 from .audit.record import record
@@ -80,10 +82,28 @@ def held_tools(source: str, app_name: str, tools: Iterable[str]) -> list[str]:
     return [tool for tool in tools if any(rule.asks_for(tool) for rule in rules)]
 
 
+def held_in(source: str, app_name: str, event: Mapping[str, Any]) -> list[str]:
+    """Returns what of an event that a person writes needs a second person: its keys; and the calls that it answers, by
+    their names, if a rule is about any tool: what a response is called says little about the call that it answers."""
+    answered = [part.name for part in describe(event).responses]
+    about_tools = answered and any(rule.tools and rule.is_about(source, app_name) for rule in listed())
+    return [*held_keys(source, app_name, delta_of(event)), *(answered if about_tools else ())]
+
+
+def check_event(source: str, app_name: str, event: Mapping[str, Any], *, actor: Actor) -> None:
+    """Raises Held where an event needs a second person. The machine itself needs none."""
+    if actor is not SYSTEM and (names := held_in(source, app_name, event)):
+        raise _held(names)
+
+
 def check(source: str, app_name: str, keys: Collection[str], *, actor: Actor) -> None:
     """Raises Held where an edit of these keys needs a second person. The machine itself needs none."""
     if actor is not SYSTEM and (names := held_keys(source, app_name, keys)):
-        raise Held(_("%(keys)s: needs a second person. Nothing was written.") % {"keys": named(names)}, keys=names)
+        raise _held(names)
+
+
+def _held(names: list[str]) -> Held:
+    return Held(_("%(keys)s: needs a second person. Nothing was written.") % {"keys": named(names)}, keys=names)
 
 
 def days_of(

@@ -27,6 +27,7 @@ from ..domain.description import AUTH_CALL
 from ..domain.edit_note import EDIT_PREFIX, edit_of, until_of
 from ..domain.errors import Conflict, Error, Held, NotFound, StaleSession
 from ..domain.event import Event, delta_of
+from ..domain.kinds import describe
 from ..domain.mask_patterns import DOTS
 from ..domain.roles import Permission
 from ..domain.session_ref import SessionRef, digest_of
@@ -49,7 +50,8 @@ _DAY: Final = 86400.0
 class Proposal:
     """An edit that waits for a second person, and its outcome.
 
-    `kind` is edit, event (one that was written by hand), rewind or answer, whose `changes` are the answers by tool.
+    `kind` is edit, event (one that was written by hand), rewind or answer, whose `changes` are the answers by tool. An event
+    may answer calls, too.
     `state` is waiting, applied, declined, withdrawn or lapsed; `decided_by` and `why` say who decided so, and their
     reason. `ref` is None while its source is not among adkweb's. `hidden` has the keys with values that the reader may
     not see."""
@@ -123,7 +125,7 @@ def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: f
     if not made and (job.state != WAITING or delta_of(event_of(job)) != delta_of(event)):
         raise Conflict(_("This proposal has already been decided. Make a new edit."))
     broadcast.tell("queued", ref)
-    names = approval.held_keys(ref.source, ref.app_name, delta_of(event))
+    names = approval.held_in(ref.source, ref.app_name, event)
     if made:
         record("proposed", actor.name, ref=ref, proposal=str(job.pk), keys=names)
     message = _("%(keys)s: needs a second person. Another editor has to apply it.")
@@ -276,8 +278,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         kind, event_id, invocation, reason, of = "answer", answer["event_id"], "", "", dict[str, Any]()
         responses = [part["functionResponse"] for part in answer["parts"]]
         changes = [
-            # what comes back from a sign-in is as good as a password
-            Change(tool, ABSENT, DOTS if each["name"] == AUTH_CALL else each["response"])
+            _response(tool, each["name"], each["response"])
             for tool, each in zip(answer["tools"], responses, strict=True)
         ]
     else:
@@ -288,6 +289,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         changes = [
             Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()
         ]
+        changes += [_response(part.name, part.name, part.value) for part in describe(event).responses]
         invocation = event["actions"].get("rewind_before_invocation_id") or ""
         is_edit = event["invocation_id"] == EDIT_PREFIX + event_id
         kind = "rewind" if invocation else "edit" if is_edit else "event"
@@ -312,6 +314,11 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         job.state == WAITING and may_decide(job, actor),
         first_of(job),
     )
+
+
+def _response(shown_as: str, name: str, response: Any) -> Change:
+    """Returns the answer to a call. What comes back from a sign-in is as good as a password."""
+    return Change(shown_as, ABSENT, DOTS if name == AUTH_CALL else response)
 
 
 def _origin_of(note: Mapping[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def append_event(
     check_unmasked(delta_of(stored), actor, ref.app_name)
     check_names(ref)
     if origin == "person":
-        approval.check(ref.source, ref.app_name, delta_of(stored), actor=actor)
+        approval.check_event(ref.source, ref.app_name, stored, actor=actor)
     with database.writing(ref.source) as db:
         if keeps_milliseconds(db):
             stored["timestamp"] = whole_milliseconds(stored["timestamp"])

@@ -18,6 +18,7 @@ from sessions_app.access.tokens import ApiToken
 from sessions_app.checks import mask_rules
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
+from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, ending, expiry, proposal_job, proposals, queue, rewind
@@ -91,6 +92,30 @@ def test_an_edit_of_such_a_key_waits_until_another_editor_applies_it_and_has_bot
     assert (more, applied.state, applied.decided_by, applied.event_id) == ([], "applied", "ben", event["id"])
     assert (state(ref)["user:tier"], state(ref)["step"], proposals.count(actor=ben)) == ("vip", "pay", 0)
     assert_state_is_what_events_say(ref.source, {ref: START})
+
+
+@pytest.mark.guarantee(
+    "Agents", "Where a rule names a tool, an event that answers a call by hand needs a second person, too."
+)
+def test_an_answer_that_is_written_by_hand_waits_for_a_second_person(ref: SessionRef, maria: Actor, ben: Actor) -> None:
+    answer = {"id": "c1", "name": "adk_request_confirmation", "response": {"confirmed": True, "iban": "DE1"}}
+    by_hand = {"author": "user", "content": {"parts": [{"function_response": answer}]}}
+    edit.add_event(ref, by_hand, actor=maria)
+    approval.make(by=TERMINAL, tools="pay", apps="booking")
+    mask_rules.create("*", "key", "iban", actor=SYSTEM)
+    with pytest.raises(Held, match="adk_request_confirmation: needs a second person") as held:
+        edit.add_event(ref, by_hand, actor=maria)
+    number = held.value.detail["proposal"]
+    shown = proposals.get(number, actor=ben)
+    assert [(each.key, each.new["confirmed"], each.new["iban"]) for each in shown.changes] == [
+        ("adk_request_confirmation", True, DOTS)
+    ]
+    with pytest.raises(NotAllowed):
+        proposal_job.apply(number, actor=maria)
+    assert len(events_of(ref)) == 1
+    proposal_job.apply(number, actor=ben)
+    assert len(events_of(ref)) == 2
+    edit.add_event(ref, {"author": "user", "content": {"parts": [{"text": "Hello"}]}}, actor=maria)
 
 
 def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef, maria: Actor, ben: Actor) -> None:
