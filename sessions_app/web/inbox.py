@@ -134,7 +134,7 @@ def decide(request: HttpRequest) -> HttpResponse:
             call = next(
                 (each for each in waiting.waiting(actor=who, ref=ref, passed_over=None).rows if each.key == key), None
             )
-            if call is None:
+            if call is None or not Row.about(call, who).approves:
                 raise Conflict(_("This doesn't wait for an answer any longer. Nothing was sent."))
             answers.answer(ref, call.event_id, {call.call_id: Given(confirmed=confirmed)}, actor=who)
             answered += 1

@@ -25,6 +25,7 @@ from sessions_app.reads import timeline
 from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.questions import asked_by
+from sessions_app.search import inbox
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -225,6 +226,14 @@ def asks_for(ref: SessionRef, schema: dict[str, Any]) -> SessionRef:
     append_event(ref, {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
     feed(ref.source)
     return ref
+
+
+def test_only_what_the_list_can_approve_is_answered_from_it(ref: SessionRef, maria: Browser) -> None:
+    asks = waits(ref, "longrunning")
+    (call,) = inbox.waiting(actor=ALICE, ref=asks).rows
+    maria.send("decide", {"ref": f"{reverse('session', kwargs=asks._asdict())}#{call.key}", "confirmed": "yes"})
+    assert not Job.objects.filter(kind="run")
+    assert "doesn't wait for an answer any longer" in maria.open("inbox").text
 
 
 @pytest.fixture
