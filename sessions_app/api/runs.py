@@ -162,11 +162,12 @@ def _started(job: Job, ref: SessionRef, who: Actor) -> HttpResponse:
 
 def _as_json(job: Job, ref: SessionRef, who: Actor) -> dict[str, Any]:
     job.refresh_from_db()
+    operates = who.may("operate", ref.source, ref.app_name)  # who may not doesn't read what agents print, either
     return {
         "id": str(job.pk),
         "state": job.state,
         "sent": json.loads(job.result or "{}").get("sent"),
-        "message": shown_words(job.message, who, ref.app_name),
+        "message": shown_words(job.message, who, ref.app_name) if operates else "",
         "started_by": job.actor,
         "created": job.created,
         "finished": job.finished,

@@ -238,7 +238,7 @@ class Run(Schema):
     id: str
     state: str = Field(description="waiting until it ends, then done, refused or stopped")
     sent: bool | None = Field(description="whether the agent got the message; null while that isn't known")
-    message: str = Field(description="why it didn't end well; empty if it did")
+    message: str = Field(description="why it didn't end well, for who may operate; empty if it did")
     started_by: str
     created: float
     finished: float | None

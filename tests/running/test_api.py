@@ -72,6 +72,8 @@ def test_a_run_is_stopped(ref: SessionRef, program: Program) -> None:
     run = send(program, "/runs", {"text": "pause"}).json()
     assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 202
     assert ended(program, run)["message"] == "Stopped by token desk."
+    reader = Program(tokens.create("reader", "read", "*", by=as_admin("maria"))[1])
+    assert (ended(reader, run)["state"], ended(reader, run)["message"]) == ("stopped", "")
     assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 404
 
 
