@@ -132,11 +132,15 @@ def say(
 
 
 def unfinished(ref: SessionRef, *, actor: Actor) -> EventView | None:
-    """Returns the last event of a session, without edits, if its invocation can be continued."""
+    """Returns the last event of a session, without edits, if its invocation can be continued, and doesn't wait for an
+    answer."""
     actor.check_sees(ref)
-    newest_first = reversed(timeline.events(ref, limit=_GLANCE, actor=SYSTEM).rows)
-    last = next((view for view in newest_first if not view.description.edit), None)
-    return last if last and pending.unfinished(last.data, last.description) else None
+    latest = timeline.events(ref, limit=_GLANCE, actor=SYSTEM).rows
+    last = next((view for view in reversed(latest) if not view.description.edit), None)
+    if last is None or not pending.unfinished(last.data, last.description):
+        return None
+    waiting = pending.pending([view.data for view in latest])
+    return None if any(each.invocation_id == last.invocation_id for each in waiting) else last
 
 
 def go_on(ref: SessionRef, *, actor: Actor) -> Job:

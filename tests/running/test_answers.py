@@ -168,6 +168,14 @@ def test_of_two_who_answer_at_once_one_answer_is_sent(source: str) -> None:
     assert paid(ref) == 1
 
 
+def test_an_invocation_that_waits_for_an_answer_is_not_continued_without_one(source: str) -> None:
+    ref, event, call = asking(source)
+    with pytest.raises(Conflict, match="nothing to continue"):
+        runs.go_on(ref, actor=SYSTEM)
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).message == ""
+    assert runs.unfinished(ref, actor=SYSTEM) is None
+
+
 def test_an_answer_after_a_rewind_is_not_sent(source: str) -> None:
     ref, event, call = asking(source)
     rewind(ref, rows(ref)[0].data["invocation_id"], actor=SYSTEM, reason="again")
