@@ -73,7 +73,7 @@ class Stream:
     """The open `/run_sse` of an ADK server: iterate over it for the events. `close` ends the agent's run, from any thread.
 
     `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it, or
-    not any longer."""
+    not any longer, and `done` when it has said everything."""
 
     def __init__(self, server: Server, body: Mapping[str, Any]) -> None:
         self._server = server
@@ -81,7 +81,7 @@ class Stream:
         self._headers = {**server.headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
         self._body = json.dumps(body).encode()
         self._socket: socket.socket | None = None
-        self.begun = self.refused = self.closed = False
+        self.begun = self.refused = self.closed = self.done = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Sends the message, and yields each event. Raises AgentError with what went wrong there; after `close`, ends."""
@@ -102,6 +102,7 @@ class Stream:
                     yield event
             if answer.chunk_left is not None if answer.chunked else answer.length:
                 raise http.client.IncompleteRead(b"")  # which readline keeps to itself
+            self.done = True
         except AgentError as error:  # its last word: what it hasn't stored by now won't be
             # A proxy that gives up says nothing about the server behind it.
             self.refused = not (self._server.is_remote and error.detail.get("status", 0) >= http.HTTPStatus.BAD_GATEWAY)

@@ -343,9 +343,9 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
     job.refresh_from_db()
     sent = heard or (None if stream.begun and not stream.refused and server.is_running else False)
     if job.stopped_by:
-        if sent is not False:
-            _wait_for_seal(ref, task, job)
-        why = _("Stopped by %(name)s.") % {"name": job.stopped_by}
+        sealed = sent is not False and _is_sealed(ref, job, 0.0 if stream.done else _SEALING_SECONDS)
+        if sealed or not stream.done:  # else the agent was faster
+            why = _("Stopped by %(name)s.") % {"name": job.stopped_by}
     return _ended(job, ref, task, why, sent=sent)
 
 
@@ -454,12 +454,14 @@ def events_of_run(ref: SessionRef, job: Job, after: str = "") -> Iterator[EventV
         after = page.next
 
 
-def _wait_for_seal(ref: SessionRef, task: dict[str, Any], job: Job) -> None:
-    until = time.monotonic() + _SEALING_SECONDS
-    while time.monotonic() < until:
-        if any(each.data.get("error_code") == "INVOCATION_ABORTED" for each in events_of_run(ref, job)):
-            return
+def _is_sealed(ref: SessionRef, job: Job, seconds: float) -> bool:
+    """Returns whether the event with which a stopped run ends is stored, within some seconds."""
+    until = time.monotonic() + seconds
+    while not any(each.data.get("error_code") == "INVOCATION_ABORTED" for each in events_of_run(ref, job)):
+        if time.monotonic() >= until:
+            return False
         time.sleep(_LOOK_SECONDS / 2)
+    return True
 
 
 def close_claims(job: Job) -> None:

@@ -291,6 +291,17 @@ def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source
     assert say(ref, "look").state == "done"
 
 
+def test_a_stop_that_comes_when_the_agent_is_done_stops_nothing(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 0.3}, actor=SYSTEM)
+    monkeypatch.setattr(Stream, "close", lambda stream: None)  # as if it were too late
+    job = runs.say(ref, "pause", actor=SYSTEM)
+    while not any(row.description.calls for row in rows(ref)):
+        time.sleep(0.02)
+    runs.stop(ref, actor=SYSTEM)
+    job = ended(job, 5)
+    assert (job.state, job.message) == ("done", "")
+
+
 def test_a_run_that_was_stopped_continues_and_one_that_finished_does_not(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
     job = runs.say(ref, "pause look", actor=SYSTEM)
