@@ -208,6 +208,7 @@ def test_a_run_that_someone_else_started_is_stopped(
     name: str,
     seconds: float,
 ) -> None:
+    # adk-python#2425: closing a page stopped nothing, and nothing else could.
     ref = new_session(app)
     with web.running(ref, text, seconds=3 if app == "sequence" else 30):
         until(lambda: at_work(ref) and (at_work(ref).step, at_work(ref).name) == (step, name))

@@ -114,6 +114,7 @@ def paid(ref: SessionRef) -> int:
 
 @BOTH
 def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str) -> None:
+    # assistant-ui#5816, #5901: “Allow” wrote a text as the result of the tool, which never ran.
     ref, event, call = asking(source)
     job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
     assert (job.state, job.message, paid(ref)) == ("done", "", 1)

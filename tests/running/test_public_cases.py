@@ -125,9 +125,10 @@ def test_an_app_that_is_not_resumable_gets_no_further_than_the_agent_that_asked(
 
 def test_what_one_step_asks_is_answered_and_nothing_runs_again(source: str, ran: Ran) -> None:  # noqa: F811
     """adk-python#5450: an answer to one ran the others again; #5064: a streamed call had no answer in `desk`.
-    ag-ui#1935: the model got half of the answers, which the one here refuses, too.
+    ag-ui#1935: the model got half of the answers, which the one here refuses, too. kagent#2751: the answer to a tool that
+    asks by itself was refused.
     """
-    calls = ("pay+send", "ask+order", "pay+ask", "pay+look", "ask+look")
+    calls = ("pay+send", "ask+order", "pay+ask", "pay+look", "ask+look", "sign+pay")
     texts = {new(source, f"{app}-{each}", app): each for app in ("office", "desk") for each in calls}
     say(texts)
     answer(texts)

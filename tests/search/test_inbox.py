@@ -97,6 +97,7 @@ def test_an_answer_a_rewind_and_a_deletion_take_it_away(source: str) -> None:
 
 @BOTH
 def test_what_the_user_passed_over_is_apart_and_not_counted(source: str) -> None:
+    # adk-python#5165: a question that its user had abandoned waited for ever. What nobody answers can be dismissed, too.
     ref = session(source, "longrunning")
     feeder = feed(source)
     later = {"author": "user", "invocation_id": "e-2", "content": {"parts": [{"text": "Something else"}]}}

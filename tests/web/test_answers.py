@@ -81,6 +81,7 @@ def test_each_kind_of_question_has_its_form(ref: SessionRef, maria: Browser) -> 
 
 
 def test_all_that_one_event_asks_is_one_form(ref: SessionRef, maria: Browser) -> None:
+    # ag-ui#1935: the calls of a turn were answered one by one.
     (card,) = cards(maria, waits(ref, "confirm"))
     assert [each.text for each in card.all("legend")] == ["buy(n=1)", "buy(n=2)"]
     assert [button.text for button in card.one(class_="decide").all("button")] == ["Answer"]

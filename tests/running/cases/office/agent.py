@@ -76,6 +76,14 @@ def execute(tool_context: ToolContext) -> str:
     return note("execute", tool_context)
 
 
+def sign(tool_context: ToolContext) -> str:
+    """Asks for a confirmation itself."""
+    if tool_context.tool_confirmation:
+        return note("sign", tool_context)
+    tool_context.request_confirmation(hint="Sign it?")
+    return "asked"
+
+
 def ask(tool_context: ToolContext) -> dict[str, str]:
     """Asks somebody whose answer takes days."""
     return {"status": note("ask", tool_context)}
@@ -127,7 +135,7 @@ root_agent = LlmAgent(
     name="office",
     model=Strict(),
     tools=[
-        *(look, wait, block, Erase(name="erase", description="Erases everything.")),
+        *(look, wait, block, sign, Erase(name="erase", description="Erases everything.")),
         *(FunctionTool(each, require_confirmation=True) for each in (pay, send)),
         *(LongRunningFunctionTool(each) for each in (ask, order)),
     ],
