@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
+from sessions_app.sources.demo import BEFORE
 from tests.browser.conftest import Visit, watched
 from tests.browser.looks import check
 from tests.browser.places import SEOUL, path
@@ -336,7 +337,7 @@ def test_a_fork_is_another_way_to_put_it_right(tourist: Page) -> None:
         step(page, title)
         page.get_by_role("button", name="Skip this step").click()
     step(page, "4/6")
-    page.goto(page.url + "?seq=205&step=-1")
+    page.goto(f"{page.url}?at={BEFORE}")
     expect(page.locator("#moment [data-key-row='booking_step']")).to_contain_text('"confirm"')
     page.locator("#moment").get_by_role("link", name="Fork…").click()
     step(page, "4/6")
