@@ -290,7 +290,7 @@ def test_the_command_brings_a_database_and_previews_what_it_would_overwrite(tmp_
     before = DEMO.read_bytes()
     code, told, errors = run(tmp_path, "import", DEMO, "--into", "store.db")
     assert (code, errors, DEMO.read_bytes() == before) == (0, "", True)
-    assert "11 │ new sessions imported" in told.decode()
+    assert "18 │ new sessions imported" in told.decode()
     go = write_go(str(tmp_path / "go.db"), ROWS + NEW, True)
     assert run(tmp_path, "import", go, "--into", "store.db")[0] == 0
     made(tmp_path / "go.db", 'UPDATE app_states SET state = \'{"planName":"free"}\'')
