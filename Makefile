@@ -85,9 +85,10 @@ $(BIN)/python:
 	@echo "Making $(VENV), an environment of adkweb's own …"
 	@$(PYTHON) -m venv $(VENV)
 
+# The agents of the demo run with google-adk.
 $(VENV)/run.stamp: pyproject.toml | $(BIN)/python
 	@echo "Installing adkweb and what it needs into $(VENV); the first time, that takes a minute …"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . "google-adk>=2.13,<3"  # the agents of the demo run with it
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . "google-adk>=2.13,<3"
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
