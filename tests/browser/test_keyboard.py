@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.browser.places import SEOUL, own, path
 from tests.browser.serving import Adkweb
 from tests.browser.watching import insert
+from tests.parts import long_but
 
 REF = own("keys")
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
@@ -227,18 +229,18 @@ def test_new_events_are_said_in_few_words(page: Page, server: Adkweb) -> None:
     expect(page.locator("#announcer")).to_contain_text("1 new event")
 
 
-@pytest.mark.parametrize("key", list("?oegrlf/a"))
-def test_escape_leads_back_to_where_one_was_before_a_key_went_elsewhere(page: Page, key: str) -> None:
+def test_escape_leads_back_to_where_one_was_before_a_key_went_elsewhere(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     row = page.locator(".ev .line").last
     row.focus()
-    page.keyboard.press(key)
-    if key == "a":
-        expect(page.locator("#pane-title")).to_have_text("Add event")
-    elif key == "e":
-        expect(page.locator("#edit input")).not_to_have_count(0)
-    page.keyboard.press("Escape")
-    expect(row).to_be_focused()
+    for key in "?oegrlf/a":
+        page.keyboard.press(key)
+        if key == "a":
+            expect(page.locator("#pane-title")).to_have_text("Add event")
+        elif key == "e":
+            expect(page.locator("#edit input")).not_to_have_count(0)
+        page.keyboard.press("Escape")
+        expect(row, key).to_be_focused()
 
 
 def test_a_list_that_a_menu_opened_gives_the_focus_back_to_the_menu(page: Page) -> None:
@@ -261,11 +263,12 @@ def is_in(page: Page, where: str) -> bool:
     return bool(page.locator(where).evaluate(FOCUSED))
 
 
-@pytest.mark.parametrize("density", ["chat", "events", "trace"])
-@pytest.mark.parametrize("narrow", [False, True])
-def test_a_key_goes_from_the_timeline_to_the_state_and_back_to_where_one_was(
-    page: Page, density: str, narrow: bool
-) -> None:
+WAYS = list(product(["chat", "events", "trace"], [False, True]))
+
+
+@pytest.mark.parametrize("way", long_but(WAYS, ("chat", False), ("events", True), ("trace", False)), ids=str)
+def test_a_key_goes_from_the_timeline_to_the_state_and_back_to_where_one_was(page: Page, way: tuple[str, bool]) -> None:
+    density, narrow = way
     if narrow:
         page.set_viewport_size({"width": 390, "height": 844})
     page.goto(path("s", *SEOUL, end=f"?density={density}"))

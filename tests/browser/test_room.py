@@ -121,7 +121,7 @@ def test_where_there_is_room_a_page_beside_the_timeline_leaves_the_state_in_sigh
     expect(pane).to_be_visible()
 
 
-@pytest.mark.parametrize("locale", ["en-US", "es-ES", "ko-KR"])
+@pytest.mark.parametrize("locale", long_but(["en-US", "es-ES", "ko-KR"], "es-ES"))
 def test_on_a_phone_the_head_of_a_session_has_two_lines_and_that_of_a_turn_one(visit: Visit, locale: str) -> None:
     page = visit(viewport=NARROW, locale=locale, has_touch=True, is_mobile=True)
     for density in ("events", "trace"):

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, StorageState, exp
 from tests.browser.conftest import Visit
 from tests.browser.places import own, path
 from tests.browser.serving import Adkweb
+from tests.parts import long_but
 
 MADRID = path("s", "demo", "booking", "ana", "madrid-return")
 ERROR = "seat map service unreachable"
@@ -294,7 +295,7 @@ def test_escape_closes_the_list_and_then_leaves_and_tab_leaves_where_nothing_is_
     expect(page.locator("#query")).to_have_value("")
 
 
-@pytest.mark.parametrize("language", ["en", "es", "ko"])
+@pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "es"))
 def test_on_a_phone_what_stands_in_the_field_is_not_cut(page: Page, server: Adkweb, language: str) -> None:
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
     page.set_viewport_size({"width": 390, "height": 844})
