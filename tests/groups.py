@@ -37,7 +37,7 @@ GROUPS: Final = {
     "test_contributing.py": "recipes",
     **{f"running/test_{name}.py": "agents" for name in ("children", "launcher")},
     "test_messages.py": "messages",
-    **{f"test_{name}.py": "code, read once" for name in ("architecture", "glossary")},
+    **{f"test_{name}.py": "code, read once" for name in ("architecture", "glossary", "guarantees")},
 }
 _ORDER: Final = list(dict.fromkeys(GROUPS.values()))
 
