@@ -295,7 +295,8 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     if job.step == SENT:
         time.sleep(_DYING_SECONDS)
         sent = None if agents.address_of(ref.source, ref.app_name) else False  # a child is gone by now
-        return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=sent)
+        why = _("adkweb ended, or couldn't reach its own database, while the agent was running.")
+        return _ended(job, ref, task, why, sent=sent)
     if task.get("first") and job.step != READY:
         return _ended(job, ref, task, _("adkweb ended before it could send this. Nothing was sent."), sent=False)
     actor.check_may("operate", ref.source, ref.app_name)
@@ -354,6 +355,8 @@ def _reason(error: AgentError, server: Server) -> str:
     time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
     if not server.is_running:
         return _("The agent's process ended while the agent was running.")
+    if "or a resumable app" in error.message:  # ADK's words, with ids beside them
+        return _("ADK can continue this kind of agent only in a resumable app. Write a message instead.")
     if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
         return error.message
     return _("The agent can't run: %(why)s") % {"why": servers.last_line(server) or error.message}

@@ -223,6 +223,15 @@ def test_what_was_stopped_is_whole_and_goes_on(source: str, ran: Ran, agents: Pa
     go_on(continued, written)
 
 
+def test_that_adk_does_not_continue_an_agent_is_said_without_ids(source: str) -> None:  # noqa: F811
+    """adk-python#5485: a SequentialAgent in an app that can't be resumed."""
+    ref = new(source, app="steps")
+    message = {"author": "user", "invocation_id": "e-1", "content": {"parts": [{"text": "Paint the house"}]}}
+    append_event(ref, {**message, "timestamp": time.time() - 3600}, actor=SYSTEM)
+    job = ended(runs.go_on(ref, actor=SYSTEM))
+    assert job.message == "ADK can continue this kind of agent only in a resumable app. Write a message instead."
+
+
 def test_the_message_of_a_run_that_was_stopped_is_edited_and_sent_again(
     source: str,  # noqa: F811
     ran: Ran,
