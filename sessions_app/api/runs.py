@@ -15,6 +15,7 @@ from ..domain.errors import Invalid, NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN
 from ..edits.edit import Entry
+from ..jobs.lease import WAITING
 from ..models import Job
 from ..reads.lists import app_names
 from ..running import answers, files, runs, servers
@@ -129,9 +130,12 @@ def run(
 def stop(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, run_id: UUID, source: str | None = None
 ) -> HttpResponse:
-    """Asks the agent to stop. Tools of its current step may already have run. The run ends a moment later."""
+    """Asks the agent to stop. Tools of its current step may already have run. The run ends a moment later. Answers 404 if it
+    has ended, even if another one runs."""
     ref = ref_of(request, app_name, user_id, session_id, source, "operate")
     asked = _named(ref, run_id)
+    if asked.state != WAITING:
+        raise NotFound(_("This run has ended."))
     runs.stop(ref, actor=actor_of(request))
     return _started(asked, ref, actor_of(request))
 

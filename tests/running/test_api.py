@@ -74,7 +74,10 @@ def test_a_run_is_stopped(ref: SessionRef, program: Program) -> None:
     assert ended(program, run)["message"] == "Stopped by token desk."
     reader = Program(tokens.create("reader", "read", "*", by=as_admin("maria"))[1])
     assert (ended(reader, run)["state"], ended(reader, run)["message"]) == ("stopped", "")
+    other = send(program, "/runs", {"text": "pause"}).json()
     assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 404
+    assert program.delete(f"{ADDRESS}/runs/{other['id']}").json()["message"] == ""
+    assert ended(program, other)["message"] == "Stopped by token desk."
 
 
 def test_state_and_a_message_in_place_of_another_need_more_than_to_operate(ref: SessionRef, program: Program) -> None:
