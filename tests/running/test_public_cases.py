@@ -271,7 +271,7 @@ def test_a_child_that_was_killed_is_told_and_its_sessions_go_on(source: str, ran
 )
 @pytest.mark.parametrize(
     ("own", "source"),
-    [("postgresql",) * 2, pytest.param("sqlite", "postgresql", marks=pytest.mark.long)],
+    [("sqlite", "postgresql"), pytest.param("postgresql", "postgresql", marks=pytest.mark.long)],
     indirect=True,
 )
 def test_a_database_that_goes_away_in_the_middle_and_comes_back(
