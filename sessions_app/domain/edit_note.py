@@ -10,7 +10,8 @@ from .translation import gettext_lazy as _
 SYSTEM: Final = "system"  # the author of every edit
 EDIT_PREFIX: Final = "edit-"  # the invocation id of every state edit starts with it
 ORIGIN: Final = "adkweb_origin"  # in custom_metadata of a fork's event: the event that it is a copy of
-NOTES: Final = ("adkweb", ORIGIN)  # everything that adkweb writes into custom_metadata
+NOTES: Final = ("adkweb", ORIGIN)  # what adkweb itself writes into custom_metadata
+RUN: Final = "adkweb_run"  # in custom_metadata of the events of a run that adkweb started: the id of its job
 
 
 def edit_of(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,6 +45,12 @@ def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> Non
     for name in names:
         if name in metadata:
             raise Invalid(_("custom_metadata.%(name)s: reserved for adkweb's own notes") % {"name": name})
+
+
+def run_of(event: Mapping[str, Any]) -> str:
+    """Returns the id of the run that an event says it is of, as it is written there; "" if it says none."""
+    run = as_object(event.get("custom_metadata")).get(RUN)
+    return "" if run is None else str(run)
 
 
 def is_listed(edit: Mapping[str, Any]) -> bool:

@@ -28,6 +28,8 @@ from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record, record_with
 from ..access.shown import check_unmasked
 from ..domain import pending
+from ..domain.edit_note import RUN as NOTE
+from ..domain.edit_note import run_of
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
 from ..domain.invocations import UPDATES
 from ..domain.json_values import as_object
@@ -46,7 +48,6 @@ from .first import NOTHING, First
 from .questions import check_waits
 from .servers import RUN
 
-NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
 TEXT_LENGTH: Final = 100_000  # characters of a message
 _SPOKEN: Final = "adkweb.spoken"  # what a key is for
 READY: Final = "ready"  # the step of a run before which all is written
@@ -181,7 +182,7 @@ def sender(event: EventView) -> str:
     """Returns who started the run of an event, by adkweb's own table: an id that someone made up, or copied from another
     session, says nothing. Returns "" if adkweb didn't."""
     try:
-        number = uuid.UUID(hex=str(as_object(event.data.get("custom_metadata")).get(NOTE)))
+        number = uuid.UUID(hex=run_of(event.data))
     except ValueError:
         return ""
     name: str | None = of(event.ref).filter(pk=number).values_list("actor", flat=True).first()
@@ -450,7 +451,7 @@ def events_of_run(ref: SessionRef, job: Job, after: str = "") -> Iterator[EventV
     while True:
         page = timeline.events_after(ref, after or NO_SEQ, actor=SYSTEM)
         for view in page.rows:
-            if as_object(view.data.get("custom_metadata")).get(NOTE) == job.pk.hex:
+            if run_of(view.data) == job.pk.hex:
                 yield view
         if not page.next:
             return

@@ -9,12 +9,13 @@ reads the code and checks that nothing outside this folder changes ADK's tables.
 import json
 import logging
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
@@ -22,16 +23,16 @@ from .. import broadcast
 from ..access import approval
 from ..access.actor import Actor
 from ..access.shown import check_unmasked, shown
-from ..domain.edit_note import NOTES, ORIGIN, check_no_note
-from ..domain.errors import Conflict, StaleSession
+from ..domain.edit_note import NOTES, ORIGIN, RUN, check_no_note, run_of
+from ..domain.errors import Conflict, Invalid, StaleSession
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split
 from ..domain.units import event_in_seconds, whole_milliseconds
-from ..models import keeps_milliseconds, read_instant, stored_instant
-from ..sources import database
+from ..models import Job, keeps_milliseconds, read_instant, stored_instant
+from ..sources import database, registry
 from . import commits
 from .counted import counted
 from .incomplete import MARK, check_complete, check_unmarked, incomplete
@@ -81,7 +82,8 @@ def append_event(
 ) -> Appended:
     """Stores an event and applies its state delta, all or nothing.
 
-    An agent's event that carries adkweb's own notes is refused, no matter how it comes in. Pass `origin="person"` for
+    An agent's event that carries adkweb's own notes is refused, no matter how it comes in; so is one that claims to be of a
+    run that adkweb didn't start in this session. Pass `origin="person"` for
     an edit, which has such a note, and may need a second person: then Held is raised.
 
     `expected` is compared with the stored session under the lock. It is either the session's revision, or a mapping
@@ -98,6 +100,7 @@ def append_event(
     actor.check_may("append", ref.source, ref.app_name)
     stored = check_event(event, newer=actor.is_agent_of(ref.app_name))
     check_no_note(stored, _REFUSED_NOTES[origin])
+    _check_run(ref, stored)
     check_unmarked(delta_of(stored).keys() - removed_by(stored))
     check_unmasked(delta_of(stored), actor, ref.app_name)
     check_names(ref)
@@ -124,6 +127,22 @@ def append_event(
             raise
     broadcast.tell("events", ref)
     return Appended(shown(appended.event, actor, ref.app_name, "event"), appended.seq, appended.revision)
+
+
+def _check_run(ref: SessionRef, event: Event) -> None:
+    """Raises Invalid if an event claims to be of a run that adkweb didn't start in this session. Without adkweb's own
+    database it may: then no page says whose run it was."""
+    if not (run := run_of(event)):
+        return
+    where, names = registry.identity(ref.source), zip(("app_name", "user_id", "session_id"), ref[1:], strict=True)
+    try:
+        known = Job.objects.filter(kind="run", pk=uuid.UUID(hex=run), where=where, **dict(names)).exists()
+    except ValueError:
+        known = False
+    except DatabaseError:
+        return
+    if not known:
+        raise Invalid(_("custom_metadata.%(name)s: adkweb started no such run in this session") % {"name": RUN})
 
 
 class _Append:

@@ -124,14 +124,10 @@ def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str
         ("adkweb", "sent", {"confirmed": True})
     ]
     assert [runs.sender(each) for each in rows(ref)[-3:]] == ["adkweb"] * 3
-    forged = append_event(
-        create_session(source, "helper", "eve", session_id="s1", actor=SYSTEM),
-        {"author": "user", "custom_metadata": {runs.NOTE: job.pk.hex}},
-        actor=SYSTEM,
-    )
-    assert (
-        runs.sender(timeline.event(SessionRef(source, "helper", "eve", "s1"), forged.event["id"], actor=SYSTEM)) == ""
-    )
+    other = create_session(source, "helper", "eve", session_id="s1", actor=SYSTEM)
+    with pytest.raises(Invalid, match="no such run in this session"):
+        append_event(other, {"author": "user", "custom_metadata": {runs.NOTE: job.pk.hex}}, actor=SYSTEM)
+    assert runs.sender(replace(rows(ref)[-1], ref=other)) == ""  # as a copy has it
     assert runs.sender(replace(rows(ref)[-1], data={"custom_metadata": ["of another program"]})) == ""
     assert "call-answered" in [row.act for row in AuditRow.objects.all()]
 

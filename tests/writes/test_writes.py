@@ -537,6 +537,8 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"actions": {"state_delta": {"a": 10**5000}}}, "actions.state_delta.a: an integer"),
     ({"actions": {"state_delta": {5: 1}}}, "actions.state_delta: a key must be a string"),
     ({"actions": {"state_delta": {"good": 1, MARK: True}}}, "The key adkweb:importing is reserved for adkweb"),
+    ({"custom_metadata": {"adkweb_run": "5" * 32}}, "adkweb started no such run in this session"),
+    ({"custom_metadata": {"adkweb_run": {"a": 1}}}, "adkweb started no such run in this session"),
 ]
 
 
