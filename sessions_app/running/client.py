@@ -55,8 +55,8 @@ def get(server: Server, path: str) -> Any:
         try:
             over.settimeout(READ_SECONDS)
             connection.request("GET", urlsplit(server.url).path.rstrip("/") + path, headers=dict(server.headers))
-            answer = connection.getresponse()
-            body = answer.read(_LONGEST + 1)
+            with connection.getresponse() as answer:
+                body = answer.read(_LONGEST + 1)
         finally:
             late.cancel()
             connection.close()
@@ -88,21 +88,22 @@ class Stream:
         connection = None
         try:
             connection = self._server.connect(_CONNECT_SECONDS)
-            self._socket = connection.sock  # which the connection forgets if the server won't keep it open
+            self._socket = connection.sock
             self._socket.settimeout(None)  # an agent may think for as long as it likes
             if self.closed:
                 return
             self.begun = True
             connection.request("POST", self._path, self._body, self._headers)
-            answer = connection.getresponse()
-            if answer.status != http.HTTPStatus.OK:
-                raise AgentError(_refusal(self._server, answer.status, answer.read(_LONGEST)), status=answer.status)
-            while line := answer.readline(_LONGEST):
-                if line.startswith(b"data:") and (event := _event(self._server, line[5:])) is not None:
-                    yield event
-            if answer.chunk_left is not None if answer.chunked else answer.length:
-                raise http.client.IncompleteRead(b"")  # which readline keeps to itself
-            self.done = True
+            with connection.getresponse() as answer:  # which has the socket if the server won't keep it open
+                if answer.status != http.HTTPStatus.OK:
+                    why = _refusal(self._server, answer.status, answer.read(_LONGEST))
+                    raise AgentError(why, status=answer.status)
+                while line := answer.readline(_LONGEST):
+                    if line.startswith(b"data:") and (event := _event(self._server, line[5:])) is not None:
+                        yield event
+                if answer.chunk_left is not None if answer.chunked else answer.length:
+                    raise http.client.IncompleteRead(b"")  # which readline keeps to itself
+                self.done = True
         except AgentError as error:  # its last word: what it hasn't stored by now won't be
             # A proxy that gives up says nothing about the server behind it.
             self.refused = not (self._server.is_remote and error.detail.get("status", 0) >= http.HTTPStatus.BAD_GATEWAY)

@@ -50,7 +50,7 @@
     window.adkweb.holdAt(timeline, document.getElementById(stays?.id), stays?.top);
     const row = document.getElementById(focused);
     row?.dispatchEvent(new Event("adkweb:reveal", { bubbles: true }));
-    row?.querySelector("a.line, a.when, a")?.focus({ preventScroll: true });
+    row?.querySelector("a.line, a.when, a:not([data-again])")?.focus({ preventScroll: true });
   }
 
   /** The rows in sight, without those of no height, as far as a page around the first of them reaches: ids and places. */

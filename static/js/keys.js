@@ -23,7 +23,7 @@
     "[contenteditable]:not([contenteditable=false])",
   ].join();
   const ROW = "[data-row], [data-line]";
-  const LINK = "a[href], summary, button:not(:disabled), [tabindex]";
+  const LINK = "a[href]:not([data-again]), summary, button:not(:disabled), [tabindex]";
 
   const list = document.querySelector("dialog#keys");
   const areas = [...list.querySelectorAll("[data-area]")];

@@ -3,7 +3,7 @@
 // pane's tab is shown. a[data-to-pane="state"] goes to that one.
 (() => {
   const { isNarrow, showTab } = window.adkweb;
-  const LINK = "a[href], summary, button:not(:disabled)";
+  const LINK = "a[href]:not([data-again]), summary, button:not(:disabled)";
   const panes = [...document.querySelectorAll("[data-pane]")];
   if (!panes.length) return;
   const left = new Map(); // by pane: what had the focus in it

@@ -42,9 +42,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def crew_threads() -> list[threading.Thread]:
-    """Threads of services that are alive; not the one of the server in this process that looks for databases that hang."""
+    """Threads of services that are alive; not those of the server in this process that look for databases that hang and
+    hear what agents print."""
+    others = ("adkweb-hung", "adkweb-agents")
     return [
-        thread for thread in threading.enumerate() if thread.name.startswith("adkweb-") and thread.name != "adkweb-hung"
+        thread for thread in threading.enumerate() if thread.name.startswith("adkweb-") and thread.name not in others
     ]
 
 

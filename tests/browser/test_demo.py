@@ -186,6 +186,23 @@ def tourist(own_demo: Demo, visitor: Visit) -> Page:  # in this order: the page 
     return page
 
 
+def test_several_calls_of_one_tool_are_chosen_by_keys_to_be_answered_together(page: Page) -> None:
+    page.goto("/inbox/")
+    boxes = page.locator(".inbox input[name=ref]")
+    asks = [box.get_attribute("data-asks") for box in boxes.all()]
+    same = next(each for each in asks if asks.count(each) > 1)
+    for box in [boxes.nth(at) for at, each in enumerate(asks) if each == same][:2]:
+        box.locator("xpath=ancestor::tr").locator(".rowlink").focus()
+        page.keyboard.press("x")
+        expect(box).to_be_checked()
+    expect(page.locator("[data-chosen]")).to_have_text("2 selected")
+    assert [box.is_disabled() for box in boxes.all()] == [each != same for each in asks]
+    page.keyboard.press("y")
+    expect(page.locator("#chosen button[value=yes]")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#chosen button[value=yes]")).to_be_hidden()
+
+
 def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
     page.goto("/demo/")
     expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
@@ -444,23 +461,6 @@ def test_nothing_of_a_demo_is_there_outside_one(visit: Visit) -> None:
         assert "demo.js" not in page.content()
         assert "tour.js" not in page.content()
         assert "data-term" not in page.content()
-
-
-def test_several_calls_of_one_tool_are_chosen_by_keys_to_be_answered_together(page: Page) -> None:
-    page.goto("/inbox/")
-    boxes = page.locator(".inbox input[name=ref]")
-    asks = [box.get_attribute("data-asks") for box in boxes.all()]
-    same = next(each for each in asks if asks.count(each) > 1)
-    for box in [boxes.nth(at) for at, each in enumerate(asks) if each == same][:2]:
-        box.locator("xpath=ancestor::tr").locator(".rowlink").focus()
-        page.keyboard.press("x")
-        expect(box).to_be_checked()
-    expect(page.locator("[data-chosen]")).to_have_text("2 selected")
-    assert [box.is_disabled() for box in boxes.all()] == [each != same for each in asks]
-    page.keyboard.press("y")
-    expect(page.locator("#chosen button[value=yes]")).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(page.locator("#chosen button[value=yes]")).to_be_hidden()
 
 
 def test_an_agent_that_waits_is_answered_and_then_written_to(page: Page) -> None:

@@ -104,7 +104,7 @@ def test_another_process_is_told_too_and_only_processes_with_the_key_can_read_it
     settings.REDIS_URL = "redis://localhost"
     monkeypatch.setattr(runs.broadcast, "tell", lambda what, ref, said: told.append(said))
     runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": "Hello"}]}})
-    runs.spoken.clear()
+    runs.be_silent(ref)
     watcher: Any = "page"
     here: Any = room.Room(ref)
     here.seats.append(room.Seat(watcher, Filter(), Seq(0)))
