@@ -98,12 +98,14 @@ class Stream:
                 if answer.status != http.HTTPStatus.OK:
                     why = _refusal(self._server, answer.status, answer.read(_LONGEST))
                     raise AgentError(why, status=answer.status)
+                lines = 0
                 while line := answer.readline(_LONGEST):
+                    lines += 1
                     if line.startswith(b"data:") and (event := _event(self._server, line[5:])) is not None:
                         yield event
                 if answer.chunk_left is not None if answer.chunked else answer.length:
                     raise http.client.IncompleteRead(b"")  # which readline keeps to itself
-                self.done = True
+                self.done = lines > 0  # one that is cut before its first line looks like one that has ended
         except AgentError as error:  # its last word: what it hasn't stored by now won't be
             # A proxy that gives up says nothing about the server behind it.
             self.refused = not (self._server.is_remote and error.detail.get("status", 0) >= http.HTTPStatus.BAD_GATEWAY)

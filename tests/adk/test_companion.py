@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,11 +26,9 @@ from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.live.commands import waiting_for
 from sessions_app.models import AuditRow, Report
 from sessions_app.reads import newest, timeline
 from sessions_app.running import runs
-from tests.adk.serving import Serving
 from tests.browser.serving import Adkweb
 from tests.servers import HOST, Server
 from tests.support.own import own_database
@@ -246,22 +244,6 @@ def test_a_process_that_was_killed_runs_nothing_any_more(web: Web, new_session: 
     assert timeline.status_of(ref, actor=SYSTEM).name == "running"
     Report.objects.filter(names__contains=ref.session_id).update(beat=time.time() - Report.SILENT_SECONDS - 1)
     assert timeline.status_of(ref, actor=SYSTEM).name == "stuck"
-
-
-def test_a_companion_that_waits_costs_no_thread(serving: Serving, new_token: Callable[..., str]) -> None:
-    secret, before = new_token("companion", "*"), set(threading.enumerate())
-    with ExitStack() as stack:
-        waiting = [stack.enter_context(socket.create_connection((HOST, serving.port))) for _ in range(20)]
-        for number, each in enumerate(waiting):
-            head = (
-                f"GET /api/companion?process={number:032x} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {secret}"
-            )
-            each.sendall(f"{head}\r\n\r\n".encode())
-        until(lambda: len(waiting_for) == 20)
-        until(lambda: not [each for each in set(threading.enumerate()) - before if "request" not in each.name])
-        idle = {each.name for each in set(threading.enumerate()) - before}
-        assert len(idle) <= 16, "only threads that serve other requests in the meantime"
-    until(lambda: not waiting_for)  # those who went away are forgotten
 
 
 # --- An adkweb that is away, or isn't one -----------------------------------------------------------------------------
