@@ -5,6 +5,7 @@ the browser, where a MutationObserver notes when it is there. The difference is 
 machine's. Targets stand beside the figures.
 """
 
+import json
 import statistics
 import time
 from pathlib import Path
@@ -68,7 +69,7 @@ def directly(folder: Path) -> list[float]:
     session.ask("POST", f"/apps/{APP}/users/{USER}/sessions/direct", {})
     for _ in range(MESSAGES):
         message = {"newMessage": {"role": "user", "parts": [{"text": "What time is it?"}]}, "streaming": True}
-        for event in Stream(child.url, child.headers, NAMES | {"sessionId": "direct"} | message):
+        for event in Stream(child, NAMES | {"sessionId": "direct"} | message):
             if event.get("partial"):
                 late.append((time.time() - float(event["content"]["parts"][0]["text"])) * 1000)
     children.stop_all(5)
@@ -84,9 +85,10 @@ def in_browser(folder: Path) -> list[float]:
         late: list[float] = []
         with bench.chromium_at(served, f"/s/{source.alias}/{APP}/{USER}/shown/", OBSERVE) as page:
             for count in range(1, MESSAGES + 1):
-                program.ask("POST", f"{api}/shown/runs", {"text": "What time is it?"})
+                run = json.loads(program.ask("POST", f"{api}/shown/runs", {"text": "What time is it?"}))["id"]
                 page.wait_for_function("count => new Set(seen.map(([text]) => text)).size >= count", arg=count)
-                page.wait_for_selector("#waits .run", state="detached")
+                while json.loads(program.read(f"{api}/shown/runs/{run}"))["state"] == "waiting":
+                    page.wait_for_timeout(20)
             first = dict(reversed(page.evaluate("seen")))
             late = [at - float(text) * 1000 for text, at in first.items()]
     return late
