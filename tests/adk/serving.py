@@ -48,7 +48,8 @@ class Serving:
         """Returns when nobody answers any more; harmless where it does not run."""
         if self._server is not None:
             self._server.should_exit = True
-            self._thread.join()
+            self._thread.join(20)
+            assert not self._thread.is_alive(), "adkweb does not stop"
             self._server = None
 
 

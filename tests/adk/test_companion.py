@@ -31,6 +31,7 @@ from sessions_app.reads import newest, timeline
 from sessions_app.running import runs
 from tests.browser.serving import Adkweb
 from tests.servers import HOST, Server
+from tests.support.at_work import until
 from tests.support.own import own_database
 from tests.support.people import as_admin
 
@@ -152,14 +153,6 @@ def new_session(
     """Names a new session of an agent."""
     source = open_source(str(web.file))
     return lambda app: SessionRef(source, app, "ana", request.node.name[:100])
-
-
-def until(holds: Callable[[], Any], seconds: float = 10) -> None:
-    """Waits until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def at_work(ref: SessionRef) -> Any:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from sessions_app.live.commands import waiting_for
 from tests.adk.serving import Serving
 from tests.servers import HOST
-
-
-def until(holds: Callable[[], object], seconds: float = 10) -> None:
-    """Waits until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+from tests.support.at_work import until
 
 
 def test_a_companion_that_waits_costs_no_thread(serving: Serving, new_token: Callable[..., str]) -> None:

@@ -28,6 +28,7 @@ from tests.audit.syslogs import Syslog, of_datagrams, over_tcp
 from tests.search.saved.receiver import Receiver as Hook
 from tests.search.saved.receiver import receiver as a_hook
 from tests.support import processes
+from tests.support.at_work import until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SECRET: Final = "a secret of some length"
@@ -82,13 +83,6 @@ def texts(messages: Sequence[bytes]) -> list[str]:
     matches = [MESSAGE.fullmatch(each) for each in messages]
     assert all(matches), messages
     return [match[3].decode() for match in matches if match]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # --- What arrives -----------------------------------------------------------------------------------------------------

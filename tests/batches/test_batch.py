@@ -30,7 +30,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
 from tests.support import processes
-from tests.support.at_work import settle
+from tests.support.at_work import settle, until
 from tests.support.booking import APP, START
 from tests.support.people import somebody
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, state_of
@@ -84,12 +84,6 @@ def do(made: uuid.UUID, actor: Actor) -> Batch:
     batch.do(made, actor=actor)
     settle("batch")
     return reading.get(made, actor=actor)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 def counted(shown: Batch) -> dict[str, int]:
@@ -182,7 +176,7 @@ def test_a_session_whose_agent_is_at_work_is_changed_when_it_has_ended(
     write(sessions[0], author="user", ago=0.0)
     made = begin(sessions, actor)
     batch.do(made, actor=actor)
-    wait_until(lambda: steps(sessions) == ["search"] + ["pay"] * 5)
+    until(lambda: steps(sessions) == ["search"] + ["pay"] * 5)
     assert reading.get(made, actor=actor).stage == "doing"
     settings.SETTLE_SECONDS = 0.0
     write(sessions[0], ago=0.0)  # its answer
@@ -389,7 +383,7 @@ def test_a_session_that_somebody_else_deletes_before_a_batch_that_waits_for_it_i
     settle("batch")
     BatchItem.objects.update(begun=True)  # a process died just before the deletion
     batch.do(made, actor=actor)
-    wait_until(lambda: not BatchItem.objects.get().begun)
+    until(lambda: not BatchItem.objects.get().begun)
     delete_session(sessions[0], actor=actor)
     settle("batch")
     assert counted(reading.get(made, actor=actor)) == {"gone": 1}

@@ -58,20 +58,6 @@ def ids_of(ref: SessionRef, **chosen: str) -> list[str]:
     return found
 
 
-def eventually(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """Waits until a condition is true, and returns what it gives; fails at the deadline.
-
-    It rests between two looks four times as long as a look takes, as the server has something else to do."""
-    deadline = time.monotonic() + seconds
-    began = time.monotonic()
-    while not (found := condition()):
-        looked = time.monotonic()
-        assert looked < deadline, f"{seconds} s, and not yet: {what}"
-        time.sleep(max(0.01, 4 * (looked - began)))
-        began = time.monotonic()
-    return found
-
-
 class Own:
     """adkweb's own database as its operator has it: who may sign in, and who is signed in."""
 

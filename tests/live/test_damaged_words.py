@@ -12,8 +12,9 @@ from pytest_django import DjangoDbBlocker
 
 from sessions_app.access import tokens
 from tests.browser.serving import Adkweb
-from tests.live.pages import Own, browser, eventually, sign_in
+from tests.live.pages import Own, browser, sign_in
 from tests.parts import long_but
+from tests.support.at_work import until
 from tests.support.people import as_admin
 
 SEARCH = "/sessions/?q=seoul"
@@ -38,7 +39,7 @@ def test_damaged_words_are_read_anew_while_pages_work(
         def search() -> httpx.Response:
             return client.get(SEARCH)
 
-        eventually(lambda: "seoul-trip" in search().text, "indexed")
+        until(lambda: "seoul-trip" in search().text, "indexed")
         damage(server)
         assert [client.get(path).status_code for path in ("/", "/sessions/", "/edits/")] == [200] * 3
         if program:
@@ -48,5 +49,5 @@ def test_damaged_words_are_read_anew_while_pages_work(
             answer = search()
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert "The search index was damaged and is being rebuilt" in answer.text
-        eventually(lambda: "seoul-trip" in search().text, "indexed anew")
+        until(lambda: "seoul-trip" in search().text, "indexed anew")
     assert "Traceback" not in server.log

@@ -12,7 +12,8 @@ from sessions_app.web.session.updates import BATCH, CATCH_UP
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import key_of
 from tests.live.conftest import WRITER, Stage
-from tests.live.pages import browser, eventually, ids_in, ids_of, page_path, post, sign_in
+from tests.live.pages import browser, ids_in, ids_of, page_path, post, sign_in
+from tests.support.at_work import until
 from tests.support.bulk import fill
 from tests.support.stored import execute
 
@@ -383,4 +384,4 @@ def test_a_page_of_a_session_without_events_gets_the_first(stage: Stage, form: s
     page.until(lambda page: "status" in page.parts, "the first message")
     stage.append(ref)
     page.until_all()
-    assert eventually(lambda: page.resets == 0, "no reset", 1)
+    assert until(lambda: page.resets == 0, "no reset", 1)

@@ -18,8 +18,9 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database as sources_database
 from tests.browser.serving import Adkweb
 from tests.live.conftest import Stage, close_stage, open_stage
-from tests.live.pages import Page, browser, eventually, ids_of, page_path, post, sign_in
+from tests.live.pages import Page, browser, ids_of, page_path, post, sign_in
 from tests.servers import PostgreSQL, Valkey
+from tests.support.at_work import until
 
 Pair = tuple[Adkweb, Adkweb]
 
@@ -120,7 +121,7 @@ def test_what_one_process_is_told_is_a_pointer_and_no_content(
                 found.append(bytes(message["data"]))
             return any(b"events" in data and ref.session_id.encode() in data for data in found)
 
-        eventually(listen, "a pointer to the session")
+        until(listen, "a pointer to the session")
         assert not any(b"secret" in data for data in found)
 
 
@@ -162,7 +163,7 @@ def meet(stage: Stage, here: Page, ref: SessionRef, who: str, server: Adkweb) ->
         visitor.close()
         return "joe" in here.parts["watching"]
 
-    eventually(seen, "that a pointer arrives")
+    until(seen, "that a pointer arrives")
 
 
 # --- Valkey goes away -------------------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ def append_when_it_is_back(stage: Stage, ref: SessionRef, text: str) -> str:
         except errors.Error:
             return ""
 
-    return str(eventually(attempt, "that the database is back"))
+    return str(until(attempt, "that the database is back"))
 
 
 @pytest.mark.guarantee(

@@ -13,7 +13,8 @@ from pytest_django import DjangoDbBlocker
 
 from tests.adk.services import APP, USER, Adk
 from tests.browser.serving import Adkweb
-from tests.live.pages import FEED, Page, browser, eventually, sign_in
+from tests.live.pages import FEED, Page, browser, sign_in
+from tests.support.at_work import until
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def test_time_travel_begins_with_a_new_agents_first_session(tmp_path: Path, new_
     server = new_server(str(folder))
     for name in ("first", "second"):  # nobody has looked yet; and once more
         file, adk = new_agent(folder, name)
-        eventually(lambda file=file: initial_states(file) == [], "adopted")  # type: ignore[misc]
+        until(lambda file=file: initial_states(file) == [], "adopted")  # type: ignore[misc]
         adk.append(adk.create("s1", {"step": "ask"}), "hello", step="pay")
         adk.close()
         assert initial_states(file) == ['{"step": "ask"}']
@@ -100,7 +101,7 @@ def test_read_only_opens_what_appears_and_leaves_it_as_it_is(tmp_path: Path, new
         adk.close()
         as_it_was = file.read_bytes()
         page.until(lambda page: page.parts["sources"] != before, "the source")
-        eventually(lambda: '"event": "opened ' in server.log, "opened")
+        until(lambda: '"event": "opened ' in server.log, "opened")
         assert file.read_bytes() == as_it_was
         assert initial_states(file) is None
     finally:

@@ -23,9 +23,10 @@ from sessions_app.writes.sessions import create_session
 from tests.audit.syslogs import Syslog, of_datagrams
 from tests.browser.serving import Adkweb
 from tests.live.conftest import WRITER
-from tests.live.pages import FEED, Own, Page, browser, eventually, post, sign_in
+from tests.live.pages import FEED, Own, Page, browser, post, sign_in
 from tests.servers import HOST
 from tests.support import bulk, warm
+from tests.support.at_work import until
 
 LONG = 100_000  # so that a fork takes seconds on any machine
 
@@ -98,13 +99,13 @@ def test_a_server_that_is_asked_to_stop_finishes_requests_and_tells_pages_to_com
         began = stop(server)
         for page in pages:
             assert page.until_end() == (1001, "adkweb stops")
-        eventually(lambda: is_refused(server), "no new connection")
+        until(lambda: is_refused(server), "no new connection")
         line.sendall(body[5:])
         assert line.recv(4000).startswith(b"HTTP/1.1 200")
     ended(server, began)
     assert "Traceback" not in server.log
     server.start()
-    eventually(lambda: any(b'"act":"token-created"' in each for each in syslog.messages), "the audit, elsewhere")
+    until(lambda: any(b'"act":"token-created"' in each for each in syslog.messages), "the audit, elsewhere")
     answer = httpx.get(
         f"{server.address}/sources/long/apps/booking/users/ana/sessions/slow",
         headers={"Authorization": f"Bearer {token}"},
@@ -131,7 +132,7 @@ def test_a_fork_that_is_under_way_is_let_go_and_the_next_process_goes_on_at_once
     bulk.fill(ref, LONG)
     into = ref._replace(session_id="fork")
     fork(server, ref, into)
-    eventually(lambda: copied(into), "some events of the fork")
+    until(lambda: copied(into), "some events of the fork")
     began = stop(server)
     ended(server, began)
     half = copied(into)
@@ -140,9 +141,9 @@ def test_a_fork_that_is_under_way_is_let_go_and_the_next_process_goes_on_at_once
         (job,) = Job.objects.filter(kind="fork")
         assert (job.state, job.claim, job.crashes) == ("waiting", "", 0)
     server.start()
-    eventually(lambda: copied(into) == LONG + 1, "the whole fork and what says that it is one", seconds=40)
+    until(lambda: copied(into) == LONG + 1, "the whole fork and what says that it is one", seconds=40)
     with Own(server):
-        eventually(lambda: not Job.objects.filter(kind="fork").exists(), "the end of the job", seconds=20)
+        until(lambda: not Job.objects.filter(kind="fork").exists(), "the end of the job", seconds=20)
     assert "whose process ended" in server.log
 
 
@@ -151,7 +152,7 @@ def fork(server: Adkweb, ref: SessionRef, into: SessionRef) -> None:
     with browser(server, sign_in(server)) as client:
         path = f"/s/{ref.source}/booking/ana/s1/e/e{LONG}/fork/"
         sent = {"user_id": "ana", "session_id": into.session_id, "reason": "what if"}
-        eventually(lambda: post(client, path, **sent).status_code == 302, "the fork", seconds=60)
+        until(lambda: post(client, path, **sent).status_code == 302, "the fork", seconds=60)
 
 
 def copied(ref: SessionRef) -> int:

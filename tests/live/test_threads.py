@@ -30,7 +30,8 @@ from sessions_app.web.session import updates
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.conftest import formats
-from tests.live.pages import eventually, ids_in, ids_of
+from tests.live.pages import ids_in, ids_of
+from tests.support.at_work import until
 from tests.support.own import migrated, own_database
 from tests.support.people import an_admin
 
@@ -108,7 +109,7 @@ def threads(prefix: str = "adkweb-live") -> list[str]:
 
 
 def none_left() -> None:
-    eventually(lambda: not threads(), f"that the threads end: {threads()}", 10)
+    until(lambda: not threads(), f"that the threads end: {threads()}", 10)
     assert source_follower.followers == {}
     assert Lobby.current is None
 
@@ -139,9 +140,7 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
         finally:  # a test that failed is not to fail the next
             if Lobby.current:
                 Lobby.current._watchers.clear()
-            eventually(
-                lambda: not any(thread.is_alive() for thread in source_follower.followers.values()), "the end", 10
-            )
+            until(lambda: not any(thread.is_alive() for thread in source_follower.followers.values()), "the end", 10)
             source_follower.followers.clear()
         living.close()
     broadcast.stop_listening(source_follower.tell)
@@ -161,12 +160,12 @@ def test_a_thread_starts_when_somebody_watches_and_ends_when_nobody_does(house: 
     assert threads() == []
     reader = house.watch(ref)
     event = house.append(ref)
-    eventually(lambda: event in reader.seen, "the event")
+    until(lambda: event in reader.seen, "the event")
     assert threads() == [f"adkweb-live-{source}"]
     house.go(reader)
     none_left()
     again = house.watch(ref)
-    eventually(lambda: event in again.seen, "the event, by a new thread")
+    until(lambda: event in again.seen, "the event, by a new thread")
 
 
 @SQLITE
@@ -176,7 +175,7 @@ def test_one_thread_serves_all_watchers_of_all_sessions_of_a_source(house: House
     events = {ref: house.append(ref) for ref in keys}
     for ref, found in readers.items():
         for reader in found:
-            eventually(lambda key=ref, reader=reader: reader.seen == [events[key]], "the event of its own session")
+            until(lambda key=ref, reader=reader: reader.seen == [events[key]], "the event of its own session")
     assert threads() == [f"adkweb-live-{source}"]
 
 
@@ -187,12 +186,12 @@ def test_who_goes_from_page_to_page_meets_the_same_thread(
     monkeypatch.setattr(source_follower, "LINGER_SECONDS", 60.0)
     ref = house.session(source, "one")
     first = house.watch(ref)
-    eventually(lambda: first.parts.get("status"), "the first message")
+    until(lambda: first.parts.get("status"), "the first message")
     before = source_follower.followers[source]
     house.go(first)
-    eventually(lambda: not before._rooms, "an empty house")
+    until(lambda: not before._rooms, "an empty house")
     second = house.watch(ref)
-    eventually(lambda: second.parts.get("status"), "the first message")
+    until(lambda: second.parts.get("status"), "the first message")
     assert source_follower.followers[source] is before
     monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.1)
 
@@ -207,7 +206,7 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
         monkeypatch.setitem(room.INTERVALS, part, 0.0)
     ref = house.session(source, "one")
     reader, event = house.watch(ref), house.append(ref)
-    eventually(lambda: event in reader.seen and reader.parts.get("stats"), "everything")
+    until(lambda: event in reader.seen and reader.parts.get("stats"), "everything")
     statements: Counter[str] = Counter()
     real = source_follower.Follower._look
 
@@ -222,12 +221,12 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
     monkeypatch.setattr(masking, "SECONDS", 3600.0)  # they are read twice a second, whether or not somebody watches
     masking.forget()  # the first look reads them, and no other
     monkeypatch.setattr(source_follower.Follower, "_look", look)
-    eventually(lambda: statements["PRAGMA data_version"] >= 5, "some looks")
+    until(lambda: statements["PRAGMA data_version"] >= 5, "some looks")
     statements.clear()  # what was still to be done
-    eventually(lambda: statements["PRAGMA data_version"] >= 15, "more looks")
+    until(lambda: statements["PRAGMA data_version"] >= 15, "more looks")
     assert set(statements) == {"PRAGMA data_version"}
     last = house.append(ref)
-    eventually(lambda: last in reader.seen, "the next event all the same")
+    until(lambda: last in reader.seen, "the next event all the same")
 
 
 def test_a_thread_ends_although_its_source_does_not_answer(
@@ -235,7 +234,7 @@ def test_a_thread_ends_although_its_source_does_not_answer(
 ) -> None:
     ref = house.session(source, "one")
     reader = house.watch(ref)
-    eventually(lambda: reader.parts.get("status"), "the first message")
+    until(lambda: reader.parts.get("status"), "the first message")
 
     def fail(*_values: Any, **_named: Any) -> Any:
         from sessions_app.domain.errors import SourceError
@@ -246,9 +245,9 @@ def test_a_thread_ends_although_its_source_does_not_answer(
     monkeypatch.setattr(newest, "appended", fail)
     monkeypatch.setattr(newest, "data_version", fail)
     monkeypatch.setattr(newest, "newest_seq", fail)
-    eventually(lambda: reader.parts.get("away") == unusable(), "that the source is away")
+    until(lambda: reader.parts.get("away") == unusable(), "that the source is away")
     house.go(reader)
-    eventually(lambda: not threads(), "the end of the thread", 5)
+    until(lambda: not threads(), "the end of the thread", 5)
 
 
 @SQLITE
@@ -259,7 +258,7 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
 
     ref = house.session(source, "one")
     reader = house.watch(ref)
-    eventually(lambda: reader.parts.get("status"), "the first message")
+    until(lambda: reader.parts.get("status"), "the first message")
     tries, real = Counter[str](), newest.revisions
 
     def fail(*_values: Any, **_named: Any) -> Any:
@@ -269,10 +268,10 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
     monkeypatch.setattr(source_follower, "LONGEST_AWAY_SECONDS", 0.0)  # time flies
     monkeypatch.setattr(newest, "revisions", fail)
     (thread,) = source_follower.followers.values()
-    eventually(lambda: tries["all"] > 1_500 or not thread.is_alive(), "many tries")
+    until(lambda: tries["all"] > 1_500 or not thread.is_alive(), "many tries")
     monkeypatch.setattr(newest, "revisions", real)
     event = house.append(ref)
-    eventually(lambda: event in reader.seen, "the event", 5)
+    until(lambda: event in reader.seen, "the event", 5)
 
 
 def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_after(
@@ -283,7 +282,7 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
     ref = house.session(source, "one")
     first = house.append(ref)
     reader = house.watch(ref)
-    eventually(lambda: first in reader.seen, "the first event")
+    until(lambda: first in reader.seen, "the first event")
     away, tries = threading.Event(), []
     real = newest.revisions
 
@@ -296,10 +295,10 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
     monkeypatch.setattr(newest, "revisions", revisions)
     away.set()
     events = [house.append(ref) for _ in range(3)]
-    eventually(lambda: len(tries) > 5, "several tries")
+    until(lambda: len(tries) > 5, "several tries")
     late = house.watch(ref)
     away.clear()
-    eventually(lambda: reader.seen == late.seen == [first, *events], "all events, once, in order")
+    until(lambda: reader.seen == late.seen == [first, *events], "all events, once, in order")
     assert [m["away"] for m in reader.messages if m.get("away")] == [unusable()]
     assert reader.parts["away"] == ""
     assert reader.seen == ids_of(ref)
@@ -318,14 +317,14 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
         return real(ref, *rest)
 
     other = house.watch(good)
-    eventually(lambda: other.parts.get("status"), "the first message")
+    until(lambda: other.parts.get("status"), "the first message")
     monkeypatch.setattr(updates, "following", following)
     reader = house.watch(bad)
-    eventually(lambda: reader.ended, "the end of the socket")
+    until(lambda: reader.ended, "the end of the socket")
     assert reader.ended == (1011, "fault")
     assert "a fault of adkweb's own" in caplog.text
     event = house.append(good)
-    eventually(lambda: event in other.seen, "the other's event")
+    until(lambda: event in other.seen, "the other's event")
     assert other.ended is None
 
 
@@ -336,10 +335,10 @@ def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> 
     ref = house.session(source, "one")
     reader = Reader(house.sign_in)
     lobby = Lobby.admit(reader)  # type: ignore[arg-type]
-    eventually(lambda: "feed" in reader.parts, "home")
+    until(lambda: "feed" in reader.parts, "home")
     assert threads() == sorted(["adkweb-live-feed", f"adkweb-live-{source}"])
     event = house.append(ref)
-    eventually(lambda: event in reader.parts["feed"], "the event")
+    until(lambda: event in reader.parts["feed"], "the event")
     lobby.leave(reader)  # type: ignore[arg-type]
     none_left()
 
@@ -367,17 +366,17 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     monkeypatch.setattr(newest, "data_version", waits_in_vain(newest.data_version, "follower"))
     reader = Reader(house.sign_in)
     lobby = Lobby.admit(reader)  # type: ignore[arg-type]
-    eventually(lambda: "feed" in reader.parts, "home")
+    until(lambda: "feed" in reader.parts, "home")
     before = reader.parts["sources"]
     away.set()
-    eventually(lambda: reader.parts["sources"] != before, "home without it")
-    eventually(lambda: asked["follower"] > 2, "tries")
+    until(lambda: reader.parts["sources"] != before, "home without it")
+    until(lambda: asked["follower"] > 2, "tries")
     lobby.wake()
-    eventually(lambda: asked["follower"] > 3, "more tries")
+    until(lambda: asked["follower"] > 3, "more tries")
     assert asked["home"] <= 1
     away.clear()
     event = house.append(ref)
-    eventually(lambda: event in reader.parts["feed"], "the event")
+    until(lambda: event in reader.parts["feed"], "the event")
     lobby.leave(reader)  # type: ignore[arg-type]
     none_left()
 
@@ -393,10 +392,10 @@ def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, mo
         return real(*away)
 
     lobby = Lobby.admit(stays)  # type: ignore[arg-type]
-    eventually(lambda: stays.parts.get("feed"), "home")
+    until(lambda: stays.parts.get("feed"), "home")
     monkeypatch.setattr(feed, "activity", activity)
     lobby.enter(reader)  # type: ignore[arg-type]
-    eventually(lambda: reader not in lobby._watchers, "that it went", 5)
+    until(lambda: reader not in lobby._watchers, "that it went", 5)
     lobby.leave(stays)  # type: ignore[arg-type]
     monkeypatch.setattr(feed, "activity", real)
     none_left()
@@ -417,11 +416,11 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
     monkeypatch.setattr(feed, "activity", activity)
     first, second = Reader(house.sign_in), Reader(house.sign_in)
     lobby = Lobby.admit(first)  # type: ignore[arg-type]
-    eventually(lambda: "feed" in first.parts, "home")
+    until(lambda: "feed" in first.parts, "home")
     Lobby.admit(second)  # type: ignore[arg-type]
-    eventually(lambda: "feed" in second.parts, "home for who came later", 3)
+    until(lambda: "feed" in second.parts, "home for who came later", 3)
     event = house.append(ref)
-    eventually(lambda: event in first.parts["feed"], "the event", 3)
+    until(lambda: event in first.parts["feed"], "the event", 3)
     for reader in (first, second):
         lobby.leave(reader)  # type: ignore[arg-type]
     none_left()
@@ -437,9 +436,9 @@ def test_many_come_and_go_and_nothing_stays(house: House, source: str) -> None:
     event = house.append(ref)
     for _ in range(30):
         reader = house.watch(ref)
-        eventually(lambda reader=reader: event in reader.seen, "the event")
+        until(lambda reader=reader: event in reader.seen, "the event")
         house.go(reader)
     stays = house.watch(ref)
-    eventually(lambda: event in stays.seen, "the event")
+    until(lambda: event in stays.seen, "the event")
     (found,) = source_follower.followers.values()
-    eventually(lambda: [len(room.seats) for room in found._rooms.values()] == [1], "one seat")
+    until(lambda: [len(room.seats) for room in found._rooms.values()] == [1], "one seat")

@@ -16,8 +16,9 @@ from sessions_app.models import SearchSource
 from sessions_app.search.saved import views, watching
 from sessions_app.search.saved.views import SavedView
 from tests.live.conftest import Stage
-from tests.live.pages import Own, Page, eventually, sign_in
+from tests.live.pages import Own, Page, sign_in
 from tests.live.test_access import by_signing_out
+from tests.support.at_work import until
 
 WATCHING = "/live/watching/"
 
@@ -26,7 +27,7 @@ def watched(stage: Stage, query: str, by: str) -> SavedView:
     """Saves a view and watches it."""
     with Own(stage.server):
         walked = SearchSource.objects.filter(walks__gt=0)
-        eventually(lambda: walked.count() > len(stage.places), "the index is whole: what it begins with is no news")
+        until(lambda: walked.count() > len(stage.places), "the index is whole: what it begins with is no news")
         person = get_user_model().objects.get(username=by)
         view = views.save(person, name=query, query=query, sort="", columns="", shared=True)
         view.watch(person, "UTC")
@@ -70,7 +71,7 @@ def test_who_signs_out_is_told_nothing_more(stage: Stage) -> None:
     page.until(lambda page: page.messages, "the counts")
     by_signing_out(stage, who)
     assert page.until_end()[0] == 4401
-    assert eventually(lambda: stage.page(WATCHING, who, after=None).until_end()[0] == 4401, "nobody comes in")
+    assert until(lambda: stage.page(WATCHING, who, after=None).until_end()[0] == 4401, "nobody comes in")
 
 
 def test_who_joins_while_others_are_served_is_served_the_next_time(
@@ -96,7 +97,7 @@ def test_who_joins_while_others_are_served_is_served_the_next_time(
     news.enter(first)
     news.start()
     try:
-        eventually(lambda: told == {"maria": 1, "nora": 1}, "both are told")
+        until(lambda: told == {"maria": 1, "nora": 1}, "both are told")
     finally:
         news.leave(first)
         news.leave(second)

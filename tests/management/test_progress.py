@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from sessions_app.management.commands import _progress
-from tests.live.pages import eventually
+from tests.support.at_work import until
 
 
 def test_it_moves_with_each_step_that_takes_a_while_and_knows_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +17,7 @@ def test_it_moves_with_each_step_that_takes_a_while_and_knows_its_end(monkeypatc
         bar.total(300)
         for number in (100, 200, 300):
             bar.moved(100)
-            eventually(lambda: f"{number} events" in shown.getvalue(), f"{number} events are shown")  # noqa: B023
+            until(lambda: f"{number} events" in shown.getvalue(), f"{number} events are shown")  # noqa: B023
             time.sleep(0.15)
     assert "67%" in shown.getvalue()
 

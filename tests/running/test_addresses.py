@@ -28,6 +28,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.running.serving import api_server
 from tests.running.test_answers import YES, asking, ended, made, paid, rows
+from tests.support.at_work import until
 
 SECRET = "Bearer 7f3a-very-secret"
 BOTH = pytest.mark.parametrize(
@@ -74,8 +75,7 @@ def test_a_server_at_an_address_is_written_to_answered_and_stopped(
 
         paused = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
         job = runs.say(paused, "pause", actor=SYSTEM)
-        while not any(row.description.calls for row in rows(paused)):
-            time.sleep(0.05)
+        until(lambda: any(row.description.calls for row in rows(paused)), "the agent's call")
         assert servers.facts(source, ["helper"], actor=SYSTEM)[0].runs == 1
         runs.stop(paused, actor=SYSTEM)
         assert ended(job).message == "Stopped by adkweb."

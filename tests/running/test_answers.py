@@ -33,6 +33,7 @@ from sessions_app.running.client import Stream
 from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.at_work import until
 from tests.support.people import somebody
 
 BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
@@ -271,8 +272,7 @@ def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
     job = made(ref, [{"text": "pause"}])
     runner.start(job)
-    while not rows(ref) or not rows(ref)[-1].description.calls:
-        time.sleep(0.02)
+    until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     with pytest.raises(Conflict, match=r"running|talking"):
         made(ref, [{"text": "look"}])
     began = time.monotonic()
@@ -292,8 +292,7 @@ def test_a_stop_that_comes_when_the_agent_is_done_stops_nothing(source: str, mon
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 0.3}, actor=SYSTEM)
     monkeypatch.setattr(Stream, "close", lambda stream: None)  # as if it were too late
     job = runs.say(ref, "pause", actor=SYSTEM)
-    while not any(row.description.calls for row in rows(ref)):
-        time.sleep(0.02)
+    until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     runs.stop(ref, actor=SYSTEM)
     job = ended(job, 5)
     assert (job.state, job.message) == ("done", "")
@@ -302,8 +301,7 @@ def test_a_stop_that_comes_when_the_agent_is_done_stops_nothing(source: str, mon
 def test_a_run_that_was_stopped_continues_and_one_that_finished_does_not(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
     job = runs.say(ref, "pause look", actor=SYSTEM)
-    while not rows(ref) or not rows(ref)[-1].description.calls:
-        time.sleep(0.02)
+    until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     runs.stop(ref, actor=SYSTEM)
     ended(job)
     assert ended(runs.go_on(ref, actor=SYSTEM)).message == ""
@@ -435,8 +433,7 @@ def test_why_a_message_did_not_reach_the_agent_is_kept_with_its_text(
 def test_a_change_of_rights_does_not_end_a_run_that_has_started(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 2}, actor=SYSTEM)
     job = runs.say(ref, "pause", actor=roles.actor_of(somebody("ria", "operator")))
-    while not rows(ref) or not rows(ref)[-1].description.calls:
-        time.sleep(0.02)
+    until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     somebody("ria", "editor")
     job = ended(job)
     assert (job.state, job.message) == ("done", "")
@@ -514,8 +511,7 @@ def test_what_the_agent_s_server_refused_can_be_answered_again(source: str, monk
 def test_deleting_a_session_ends_its_run(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
     runner.start(made(ref, [{"text": "pause"}]))
-    while not rows(ref) or not rows(ref)[-1].description.calls:
-        time.sleep(0.02)
+    until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     delete_session(ref, actor=SYSTEM)
     assert runs.running(ref) is None
     create_session(source, "helper", "ana", session_id="s2", actor=SYSTEM)

@@ -30,6 +30,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.running.test_answers import BOTH, YES, ended, rows, source  # noqa: F401 - a fixture
 from tests.servers import PostgreSQL
+from tests.support.at_work import until
 
 DONE = Given(value={"status": "done"})
 Ran = Callable[[SessionRef], dict[str, int]]
@@ -163,13 +164,6 @@ def test_an_abandoned_call_is_answered_days_later_in_another_process(source: str
 
 
 TEXTS = ("slowly", "wait", "look+wait", "block")  # a model's stream; a tool; two, of which one is done; one that blocks
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def in_the_middle(ran: Ran, texts: Mapping[SessionRef, str]) -> dict[SessionRef, Job]:

@@ -13,8 +13,8 @@ from sessions_app.search import damage
 from sessions_app.search.index import feed as feeding
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.live.pages import eventually
 from tests.search.finding import feed, ids
+from tests.support.at_work import until
 from tests.support.people import ALICE
 from tests.support.stored import execute
 
@@ -72,8 +72,8 @@ def test_a_server_that_meets_damage_while_it_reads_mends_it(sources: list[str], 
     feeder = SearchFeeder()
     feeder.start()
     try:
-        eventually(lambda: SearchSession.objects.filter(names__contains="s2").exists(), "mended")
-        eventually(
+        until(lambda: SearchSession.objects.filter(names__contains="s2").exists(), "mended")
+        until(
             lambda: [feeding.share(source) for source in sources] == [1, 1],
             "The search index was damaged and is being rebuilt",
         )

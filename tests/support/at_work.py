@@ -1,12 +1,32 @@
-"""Waits for jobs of this process: a test ends no earlier, and leaves no thread to the next one."""
+"""Waits with a deadline: until something is true, and until the jobs of this process have ended."""
 
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+PATIENCE: Final = 20.0  # seconds until what should come counts as lost
+
+
+def until(condition: Callable[[], Any], what: str = "", seconds: float = PATIENCE) -> Any:
+    """Waits until a condition is true, and returns what it gives; fails at the deadline.
+
+    It rests between two looks four times as long as a look takes, as others have something to do, too."""
+    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    while not (found := condition()):
+        looked = time.monotonic()
+        assert looked < deadline, f"{seconds} s, and not yet: {what or condition}"
+        time.sleep(max(0.01, 4 * (looked - began)))
+        began = time.monotonic()
+    return found
 
 
 def settle(kind: str, seconds: float = 60) -> None:
-    """Waits until no job of a kind is under way: "batch", "rule", "fork", "import"."""
+    """Waits until no job of a kind is under way: "batch", "rule", "fork", "import". A test ends no earlier, and leaves
+    no thread to the next one."""
     for thread in threading.enumerate():
         if thread.name == f"adkweb-{kind}":
             thread.join(seconds)

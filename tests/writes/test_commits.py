@@ -28,6 +28,7 @@ from sessions_app.sources import database
 from sessions_app.writes import commits
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.at_work import until
 from tests.support.people import ALICE
 from tests.support.stored import assert_state_is_what_events_say, events_of, in_threads, query, state_of
 
@@ -258,8 +259,7 @@ def test_within_a_transaction_of_the_callers_an_append_is_part_of_it(ref: Sessio
                 append(ref._replace(session_id="missing"), 1)
             # Another thread waits for the file, which this one has, and for nothing that would keep this one from going on.
             waiting.start()
-            while not commits.line_of(ref.source)._taken:
-                time.sleep(0.005)
+            until(lambda: commits.line_of(ref.source)._taken, "the other thread has the file")
             append(ref, 3)
             other = create_session(ref.source, "app", "user", actor=ALICE)
             delete_session(other, actor=ALICE)

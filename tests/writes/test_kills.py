@@ -30,8 +30,9 @@ from sessions_app.domain.edit_note import edit_of
 from sessions_app.jobs.lease import WAITING
 from sessions_app.models import AuditRow, Job
 from tests.browser.serving import Adkweb
-from tests.live.pages import eventually, signed_in
+from tests.live.pages import signed_in
 from tests.servers import PostgreSQL
+from tests.support.at_work import until
 from tests.support.own import own_database
 from tests.support.people import as_admin
 from tests.support.stored import assert_state_is_what_events_say, execute, query, stored_events
@@ -128,7 +129,7 @@ class House:
                 return True
             return False
 
-        eventually(send, "an answer", PATIENCE)
+        until(send, "an answer", PATIENCE)
 
     def check(self, one: Round, *, ended: bool = False) -> None:
         """Checks the writes to one app: whatever adkweb does by itself later is there once, or not yet."""
@@ -158,7 +159,7 @@ class House:
             self.surely(client.go_on)
             client.http.close()
         waiting = Job.objects.filter(kind__in=("batch", "expiry"), state=WAITING)
-        eventually(lambda: not waiting.exists(), "an end of all jobs", PATIENCE)
+        until(lambda: not waiting.exists(), "an end of all jobs", PATIENCE)
         for one in self.rounds:
             self.check(one, ended=True)
 
