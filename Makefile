@@ -24,7 +24,7 @@ test-long: $(PARTS:%=test-long-%) ## what takes over an hour: every page and for
 
 # Each part runs alone, too: make test-long-crash. Pytest says at the end how long it took.
 $(PARTS:%=test-long-%): test-long-%: $(VENV)/test.stamp
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "part(name='$*')"
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --timeout 3600 -n $(WORKERS) --dist loadgroup -m "part(name='$*')"
 
 # In a fresh clone, each worker would compile all tests at once with the others. Here a core that linters leave idle does it.
 compiled: $(VENV)/test.stamp
