@@ -16,12 +16,12 @@ def until(condition: Callable[[], Any], what: str = "", seconds: float = PATIENC
     It rests between two looks four times as long as a look takes, as others have something to do, too."""
     deadline = time.monotonic() + seconds
     began = time.monotonic()
-    while not (found := condition()):
+    while not (value := condition()):
         looked = time.monotonic()
         assert looked < deadline, f"{seconds} s, and not yet: {what or condition}"
         time.sleep(max(0.01, 4 * (looked - began)))
         began = time.monotonic()
-    return found
+    return value
 
 
 def settle(kind: str, seconds: float = 60) -> None:
