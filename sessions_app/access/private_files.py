@@ -11,7 +11,7 @@ from typing import Final
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")  # SQLite makes these beside a database, with the database's mode
 _OWN: Final = re.compile(
-    r"secret-key|audit-heads|uploads|exports|retained|demo-artifacts|demo\.\d+|(adkweb|demo)\.db(-wal|-shm|-journal)?"
+    r"secret-key|audit-heads|uploads|exports|retained|output|demo-artifacts|demo\.\d+|(adkweb|demo)\.db(-wal|-shm|-journal)?"
 )
 
 

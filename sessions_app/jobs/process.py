@@ -22,14 +22,14 @@ def this() -> str:
 
 def name_of(pid: int) -> str:
     """Returns the name of a process on this machine."""
-    machine, began = _machine(), _began(pid)
-    return f"{machine}/{pid}/{began}" if machine and began else ""
+    began = _began(pid)
+    return f"{machine()}/{pid}/{began}" if machine() and began else ""
 
 
 def has_died(name: str) -> bool:
     """Returns whether a process is known to have ended."""
-    machine, _slash, rest = name.rpartition("/")[0].rpartition("/")
-    if not rest or machine != _machine():
+    where, _slash, rest = name.rpartition("/")[0].rpartition("/")
+    if not rest or where != machine():
         return False
     try:
         os.kill(int(rest), 0)  # sends nothing
@@ -42,8 +42,9 @@ def has_died(name: str) -> bool:
 
 
 @cache
-def _machine() -> str:
-    """Returns the part shared by all processes that can see each other: the boot of the machine, and the container."""
+def machine() -> str:
+    """Returns the part shared by all processes that can see each other: the boot of the machine, and the container; empty
+    without /proc."""
     with suppress(OSError):
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{(_PROC / 'self/ns/pid').readlink()}"

@@ -48,10 +48,11 @@ from .search import (
     SessionTitle,
     Waiting,
 )
-from .sources import AgentAddress, KnownSource
+from .sources import AgentAddress, AgentChild, KnownSource
 
 __all__ = [
     "AgentAddress",
+    "AgentChild",
     "Answer",
     "App",
     "AuditReceiver",

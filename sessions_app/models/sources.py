@@ -1,4 +1,4 @@
-"""What adkweb knows about each source that it ever opened, and where a server runs its agents."""
+"""What adkweb knows about each source that it ever opened, and where servers run its agents."""
 
 import uuid
 from typing import ClassVar
@@ -49,3 +49,19 @@ class AgentAddress(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["where", "app_name"], name="one_agent_address")]
+
+
+class AgentChild(models.Model):
+    """The process that runs the agents of a folder for all adkweb processes on a machine: running/children.py.
+
+    `key` stands for the machine, the folder, and where its agents keep their sessions; there is one row for each. `process`
+    is the child's (jobs/process.py); while it starts, that of the adkweb that starts it. `secret` is its port and token,
+    encrypted by access/at_rest.py; empty while it starts.
+    """
+
+    key = models.CharField(max_length=64, unique=True)
+    process = models.CharField(max_length=100)
+    since = models.FloatField()
+    secret = models.TextField(default="")
+
+    objects: "ClassVar[models.Manager[AgentChild]]" = models.Manager()

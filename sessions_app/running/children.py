@@ -1,10 +1,11 @@
-"""Starts, finds and stops the servers of agents: a process of launcher.py for each folder and store.
+"""Starts, finds and stops the servers of agents: processes of launcher.py.
 
     child = children.of(folder, sessions=session_uri(alias), artifacts=None)
-    with child.in_use():
-        …                        # requests to child.url with child.headers
+    …                            # requests to child.url with child.headers
 
-A child is stopped ten minutes after its last use, and leaves when adkweb ends, however adkweb ends.
+All adkweb processes on a machine with the same own database share one child for each folder and store: an AgentChild says
+where it is. Whoever makes that row starts the child. The child leaves ten minutes after its last request, whoever sent it,
+and when the adkweb that started it ends, however it ends.
 """
 
 import http.client
@@ -12,28 +13,39 @@ import json
 import os
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
 from django.conf import settings
-from django.utils import timezone
+from django.db import DatabaseError, IntegrityError, transaction
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
+from ..access import at_rest
 from ..domain.errors import AgentError, Conflict
+from ..jobs import process
+from ..models import AgentChild
 from ..sources.finding import in_shell
 
-IDLE_SECONDS = 600.0  # until an unused child is stopped
+IDLE_SECONDS = 600.0  # until an unused child leaves
 READY_SECONDS: Final = 15.0  # that a child may take to start
 LEAVING_SECONDS: Final = 4.0  # that it may take to leave; it wants three at most
 LINES: Final = 200  # of a child's output that are kept
 LINE: Final = 2_000  # characters of a line that are kept
+_STARTING_SECONDS: Final = READY_SECONDS + 5  # that a row without a child is believed
+_LOOK_SECONDS: Final = 0.05  # between two looks whether a child has started, or has left
+_ANSWER_SECONDS: Final = 2.0  # that a child may take to say that it is there
+_KEPT_SECONDS: Final = 7 * 86_400.0  # that a row is kept whose machine may be gone
+_PURPOSE: Final = "adkweb.agent_child"
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 OLDEST: Final = (2, 13)  # google-adk
 _VERSIONS: Final = """
@@ -49,67 +61,33 @@ print(json.dumps([installed(name) for name in sys.argv[1:]]))
 
 
 class Child:
-    """A server that runs the agents of a folder; started when it is made. Raises AgentError if it doesn't start.
-
-    `lines` gets the last lines of its output."""
+    """The server that runs the agents of a folder, whichever adkweb process started it."""
 
     is_remote = False
 
-    def __init__(self, folder: Path, sessions: str | None, artifacts: str | None, lines: deque[str]) -> None:
-        python = interpreter(folder)
-        check(python, sessions)
-        token = secrets.token_urlsafe(32)
-        self.headers: Mapping[str, str] = {"Authorization": f"Bearer {token}"}
-        self.since = timezone.now()
-        self._lines = lines
-        self._users = 0
-        self._lock = threading.Lock()
-        self._idle: threading.Timer | None = None
-        try:
-            self._process = subprocess.Popen(
-                [python, str(_LAUNCHER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folder,
-                env=_environment(),
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,  # Ctrl+C in the terminal is for adkweb, which then ends its children
-            )
-        except OSError as error:
-            raise _not_started(folder, [str(error)]) from error
-        reader = threading.Thread(target=self._read, args=(self._process.stderr,), name="adkweb-agents", daemon=True)
-        reader.start()
-        late = threading.Timer(READY_SECONDS, self._process.kill)
-        late.start()
-        try:
-            self._port = self._started(
-                {"token": token, "agents": str(folder), "sessions": sessions, "artifacts": artifacts}
-            )
-            self.url = f"http://127.0.0.1:{self._port}"
-        except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException) as error:
-            self.stop(0)
-            reader.join(1)
-            raise _not_started(folder, self.log[-5:]) from error
-        finally:
-            late.cancel()
+    def __init__(self, row: AgentChild) -> None:
+        """Reads where it is. Raises ValueError if this adkweb didn't write that."""
+        secret = json.loads(at_rest.decrypted(row.secret, f"{_PURPOSE} {row.key}"))
+        self._port = int(secret["port"])
+        self._process = row.process
+        self._output = _output_of(row)
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.headers: Mapping[str, str] = {"Authorization": f"Bearer {secret['token']}"}
+        self.since = datetime.fromtimestamp(row.since, UTC)
 
     @property
     def log(self) -> list[str]:
-        """Returns the last lines of what it and its agents have printed. Anything may be in them."""
-        return list(self._lines)
-
-    @property
-    def is_used(self) -> bool:
-        """Returns whether somebody needs it right now."""
-        return self._users > 0
+        """Returns the last lines of what it and its agents have printed, also when it has ended. Anything may be in them."""
+        return _lines(self._output)
 
     @property
     def is_running(self) -> bool:
-        """Returns whether its process is there."""
-        with self._lock:  # while one thread polls, others would be told that it is
-            return self._process.poll() is None
+        """Returns whether its process is there; on a system without /proc, whether something listens where it did."""
+        if self._process:
+            return not process.has_died(self._process)
+        with suppress(OSError), closing(self.connect(_ANSWER_SECONDS)):
+            return True
+        return False
 
     def connect(self, seconds: float) -> http.client.HTTPConnection:
         """Returns an open connection to its server. Raises OSError."""
@@ -117,74 +95,109 @@ class Child:
         connection.connect()
         return connection
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keeps it from being stopped as idle."""
-        with self._lock:
-            self._users += 1
+    def answers(self) -> bool:
+        """Returns whether it takes requests, which counts as its use. One that a tool blocks will take them later."""
+        return self.is_running and self._status("GET", "/health") in (None, http.HTTPStatus.OK)
+
+    def stop(self) -> None:
+        """Ends it, if it is running. The next use starts it anew, with the code as it is then. Raises Conflict while it
+        answers someone."""
+        if self.is_running and self._status("POST", "/adkweb/leave") in (None, http.HTTPStatus.CONFLICT):
+            raise Conflict(_("An agent of this folder is running. Wait until it is done, or stop it."))
+        until = time.monotonic() + LEAVING_SECONDS
+        while self.is_running and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+
+    def _status(self, method: str, path: str) -> int | None:
+        """Returns with which status it answers, 0 if it doesn't, and None if it doesn't for now."""
         try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-            self.used()
+            with closing(self.connect(_ANSWER_SECONDS)) as connection:
+                connection.request(method, path, headers=self.headers)
+                return connection.getresponse().status
+        except TimeoutError:
+            return None
+        except (OSError, http.client.HTTPException):
+            return 0
 
-    def used(self) -> None:
-        """Notes that somebody needs it now."""
-        with self._lock:
-            if self._idle:
-                self._idle.cancel()
-            self._idle = threading.Timer(IDLE_SECONDS, self._stop_if_idle)
-            self._idle.daemon = True
-            self._idle.start()
 
-    def leave(self) -> None:
-        """Tells it to end its runs and to leave."""
-        with suppress(OSError):
-            self._pipe.close()
+def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
+    """Returns the child of a folder of agents, and starts it if it isn't running.
 
-    def stop(self, seconds: float = LEAVING_SECONDS) -> None:
-        """Ends it; by force if it isn't gone after some seconds."""
-        if self._idle:
-            self._idle.cancel()
-        self.leave()
+    `sessions` is where its agents keep their sessions (session_uri), None for each agent's own `.adk/session.db`;
+    `artifacts` likewise. Raises AgentError."""
+    folder = folder.resolve()
+    key, python = _key(folder, sessions), ""
+    until = time.monotonic() + 2 * _STARTING_SECONDS
+    while time.monotonic() < until:
+        row = AgentChild.objects.filter(key=key).first()
+        if row and row.secret and (child := _child(row)) and child.answers():
+            return child
+        if row and not row.secret and _is_starting(row):
+            time.sleep(_LOOK_SECONDS)
+            continue
+        if not python:
+            python = interpreter(folder)
+            check(python, sessions)
+        if row:
+            _forget(row)
         try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            with transaction.atomic():
+                row = AgentChild.objects.create(key=key, process=process.this(), since=time.time())
+        except IntegrityError:  # another thread or process was faster
+            continue
+        for old in AgentChild.objects.filter(since__lt=time.time() - _KEPT_SECONDS):
+            _forget(old)
+        return _started(row, python, folder, {"sessions": sessions, "artifacts": artifacts})
+    raise _not_started(folder, [])
 
-    def _stop_if_idle(self) -> None:
-        if not self.is_used:
-            self.stop()
 
-    @property
-    def _pipe(self) -> IO[str]:
-        pipe = self._process.stdin
-        if pipe is None:
-            raise OSError
-        return pipe
+def known(folder: Path, sessions: str | None, among: Mapping[str, AgentChild] | None = None) -> Child | None:
+    """Returns the child that a folder and store have, or had last; `among` all rows, if they have been read (`rows`)."""
+    row = (rows() if among is None else among).get(_key(folder.resolve(), sessions))
+    return _child(row) if row and row.secret else None
 
-    def _started(self, order: dict[str, str | None]) -> int:
-        """Returns the port of its server, as soon as that answers."""
-        self._pipe.write(json.dumps(order) + "\n")
-        self._pipe.flush()
-        with self._process.stdout or open(os.devnull) as answer:
-            port = int(json.loads(answer.readline())["port"])
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=READY_SECONDS)) as connection:
-            connection.request("GET", "/health", headers=self.headers)
-            if (status := connection.getresponse().status) != http.HTTPStatus.OK:
-                raise ValueError(status)
-        return port
 
-    def _read(self, output: IO[str]) -> None:
-        """Keeps the last lines of its output, and the beginning of long ones."""
-        begins = True
-        with output:
-            while piece := output.readline(LINE):
-                if begins:
-                    self._lines.append(piece.rstrip("\n"))
-                begins = piece.endswith("\n")
+def rows() -> dict[str, AgentChild]:
+    """Returns the rows of all children, by their keys."""
+    return {row.key: row for row in AgentChild.objects.all()}
+
+
+def _key(folder: Path, sessions: str | None) -> str:
+    """Returns the name of a folder and store on this machine, for all who have the same secret key. It shows none of
+    them: the store's URI may have a password."""
+    machine = process.machine() or socket.gethostname()
+    return salted_hmac(_PURPOSE, json.dumps([machine, str(folder), sessions]), algorithm="sha256").hexdigest()
+
+
+def _child(row: AgentChild) -> Child | None:
+    with suppress(ValueError):
+        return Child(row)
+    return None
+
+
+def _is_starting(row: AgentChild) -> bool:
+    return abs(time.time() - row.since) < _STARTING_SECONDS and not process.has_died(row.process)
+
+
+def _forget(row: AgentChild) -> None:
+    """Deletes the row of a child that has ended, and its output. A row that was made since has another id."""
+    AgentChild.objects.filter(pk=row.pk).delete()
+    _remove(_output_of(row))
+
+
+def _output_of(row: AgentChild) -> Path:
+    return Path(settings.DATA_DIR) / "output" / f"{row.key}-{row.pk}"
+
+
+def _remove(output: Path) -> None:
+    with suppress(OSError):
+        output.unlink()
+
+
+def _lines(output: Path) -> list[str]:
+    with suppress(OSError):
+        return output.read_text("utf-8").split("\n")[:-1][-LINES:]
+    return []
 
 
 def _not_started(folder: Path, lines: list[str]) -> AgentError:
@@ -194,72 +207,119 @@ def _not_started(folder: Path, lines: list[str]) -> AgentError:
     )
 
 
-# --- The children of this process -------------------------------------------------------------------------------------
+# --- The children that this process starts ----------------------------------------------------------------------------
+
+_own: Final[dict[str, tuple[subprocess.Popen[str], Path]]] = {}  # by the keys of their rows, each with its output
+_lock: Final = threading.Lock()
 
 
-class _Slot:
-    """Where the child of a folder and store is, once there is one."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.lines: deque[str] = deque(maxlen=LINES)  # which stay when the child has ended
-        self.child: Child | None = None
-
-
-_slots: dict[tuple[Path, str | None], _Slot] = {}
-_lock = threading.Lock()
-
-
-def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
-    """Returns the child of a folder of agents, and starts it if it isn't running.
-
-    `sessions` is where its agents keep their sessions (session_uri), None for each agent's own `.adk/session.db`;
-    `artifacts` likewise. Raises AgentError."""
-    folder = folder.resolve()
+def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | None]) -> Child:
+    """Returns the child of a row that this process has just made, as soon as it answers. Raises AgentError."""
+    output, token = _output_of(row), secrets.token_urlsafe(32)
+    try:
+        output.parent.mkdir(mode=0o700, exist_ok=True)
+        output.touch(mode=0o600)
+        popen = subprocess.Popen(
+            [python, str(_LAUNCHER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=_environment(),
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # Ctrl+C in the terminal is for adkweb, which then ends its children
+        )
+    except OSError as error:
+        _forget(row)
+        raise _not_started(folder, [str(error)]) from error
     with _lock:
-        slot = _slots.setdefault((folder, sessions), _Slot())
-    with slot.lock:
-        if slot.child is None or not slot.child.is_running:
-            if slot.child:
-                slot.child.stop()
-            slot.child = None
-            slot.lines.clear()
-            slot.child = Child(folder, sessions, artifacts, slot.lines)
-        slot.child.used()
-        return slot.child
+        before, _own[row.key] = _own.get(row.key), (popen, output)
+    if before:
+        _end(before[0], LEAVING_SECONDS)
+    reader = threading.Thread(target=_keep, args=(popen.stderr, output), name="adkweb-agents", daemon=True)
+    reader.start()
+    late = threading.Timer(READY_SECONDS, popen.kill)
+    late.start()
+    try:
+        port = _port(popen, {**order, "agents": str(folder), "token": token, "idle": IDLE_SECONDS})
+        row.process = process.name_of(popen.pid)
+        row.secret = at_rest.encrypted(json.dumps({"port": port, "token": token}), f"{_PURPOSE} {row.key}")
+        child = Child(row)
+        if not child.answers():
+            raise ValueError
+        row.save(force_update=True)
+        return child
+    except DatabaseError:  # no one would know of it
+        _end(popen, 0)
+        raise
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        _end(popen, 0)
+        reader.join(1)
+        lines = _lines(output)[-5:]
+        _forget(row)
+        raise _not_started(folder, lines) from error
+    finally:
+        late.cancel()
 
 
-def known(folder: Path, sessions: str | None) -> tuple[Child | None, list[str]]:
-    """Returns the child of a folder and store if it is running, and the last lines of what it, or the one before, printed.
-    Anything may be in them."""
-    with _lock:
-        slot = _slots.get((folder.resolve(), sessions))
-    if slot is None:
-        return None, []
-    return slot.child if slot.child and slot.child.is_running else None, list(slot.lines)
+def _port(popen: subprocess.Popen[str], order: Mapping[str, object]) -> int:
+    """Gives a child its order, and returns the port on which it answers."""
+    with popen.stdout or open(os.devnull) as answer:
+        if popen.stdin:
+            popen.stdin.write(json.dumps(order) + "\n")
+            popen.stdin.flush()
+        return int(json.loads(answer.readline())["port"])
 
 
-def stop(folder: Path, sessions: str | None) -> None:
-    """Ends the child of a folder and store, if it is running. The next use starts it anew, with the code as it is then.
-    Raises Conflict while somebody uses it."""
-    child, _lines = known(folder, sessions)
-    if child is None:
-        return
-    if child.is_used:
-        raise Conflict(_("An agent of this folder is running. Wait until it is done, or stop it."))
-    child.stop()
+def _keep(printed: IO[str], output: Path) -> None:
+    """Keeps the last lines of what a child prints, and the beginning of long ones, in a file."""
+    last: deque[str] = deque(maxlen=LINES)
+    written, begins = 0, True
+    with printed, output.open("w", encoding="utf-8") as file:
+        while piece := printed.readline(LINE):
+            if begins:
+                last.append(piece.rstrip("\n") + "\n")
+                with suppress(OSError):  # a full disk is no reason to keep agents from printing
+                    if written == 2 * LINES:
+                        file.seek(0)
+                        file.truncate()
+                        written = LINES - 1
+                        file.writelines([*last][:-1])
+                    file.write(last[-1])
+                    file.flush()
+                    written += 1
+            begins = piece.endswith("\n")
 
 
 def stop_all(seconds: float) -> None:
-    """Ends all children, those by force that aren't gone after some seconds."""
+    """Ends all children that this process has started, those by force that aren't gone after some seconds."""
     with _lock:
-        children = [slot.child for slot in _slots.values() if slot.child]
-        _slots.clear()
-    for child in children:
-        child.leave()
+        own = list(_own.values())
+        _own.clear()
+    for popen, _output in own:
+        _leave(popen)
     deadline = time.monotonic() + seconds
-    for child in children:
-        child.stop(max(0.0, deadline - time.monotonic()))
+    for popen, output in own:
+        _end(popen, max(0.0, deadline - time.monotonic()))
+        _remove(output)
+
+
+def _leave(popen: subprocess.Popen[str]) -> None:
+    """Tells a child to end its runs and to leave."""
+    with suppress(OSError):
+        if popen.stdin:
+            popen.stdin.close()
+
+
+def _end(popen: subprocess.Popen[str], seconds: float) -> None:
+    """Ends a child; by force if it isn't gone after some seconds."""
+    _leave(popen)
+    try:
+        popen.wait(seconds)
+    except subprocess.TimeoutExpired:
+        popen.kill()
+        popen.wait()
 
 
 # --- The interpreter of the agents ------------------------------------------------------------------------------------

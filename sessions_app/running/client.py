@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -40,9 +40,6 @@ class Server(Protocol):
 
     def connect(self, seconds: float) -> http.client.HTTPConnection:
         """Returns an open connection. Raises OSError, and AgentError if adkweb may not connect there."""
-
-    def in_use(self) -> AbstractContextManager[None]:
-        """Keeps it from being stopped as idle."""
 
 
 def get(server: Server, path: str) -> Any:

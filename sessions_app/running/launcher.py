@@ -4,8 +4,9 @@ children.py starts it. This file imports the standard library, google-adk, and w
 isn't installed there. The server listens on a free port of 127.0.0.1 and says which, as JSON, in its first line. It
 answers only requests with the token that the first line of standard input has.
 
-Standard input stays open as long as adkweb lives. When it ends, even because adkweb was killed, runs are ended so that
-ADK records where they stopped, and the process leaves.
+Standard input stays open as long as the adkweb that started it lives. When it ends, even because adkweb was killed, runs
+are ended so that ADK records where they stopped, and the process leaves. It also leaves when nobody has asked it for
+anything for a while: only this process sees the requests of every adkweb.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
+LEAVE: Final = "/adkweb/leave"  # what adkweb asks for when nothing runs that it wants to keep
 TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locked file
 
 
@@ -41,9 +43,9 @@ def main() -> None:
     sys.path[:] = [each for each in sys.path if Path(each).resolve() != here]  # an agent's `import runs` means its own
     lifeline, answer = _take_over_streams()
     order = json.loads(lifeline.readline())
-    gate = Gate(order["token"])
+    gate = Gate(order["token"], order["idle"])
     server = _Server(uvicorn.Config(gate, log_level="warning", access_log=False))
-    threading.Thread(target=_leave_with_adkweb, args=(lifeline, gate, server), daemon=True).start()
+    threading.Thread(target=_leave_with_adkweb, args=(lifeline, gate), daemon=True).start()
     gate.app = _app(order)
     listening = socket.create_server(("127.0.0.1", 0))
     answer.write(json.dumps({"port": listening.getsockname()[1]}).encode() + b"\n")
@@ -99,9 +101,10 @@ class Gate:
 
     app: ASGIApp
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, idle: float) -> None:
         self._asked = f"Bearer {token}".encode()
         self._running: set[asyncio.Task[Any] | None] = set()
+        self._idle, self._used = idle, inf  # nobody is late before the first request
         self.closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,6 +114,11 @@ class Gate:
             return await PlainTextResponse("This server is adkweb's own.", 401)(scope, receive, send)
         if self.closed:
             return await PlainTextResponse("adkweb has ended.", 503)(scope, receive, send)
+        if (scope.get("method"), scope["path"]) == ("POST", LEAVE):
+            if self._running:
+                return await PlainTextResponse("An agent is running.", 409)(scope, receive, send)
+            self.close()
+            return await PlainTextResponse("")(scope, receive, send)
         task = asyncio.current_task()
         self._running.add(task)
         try:
@@ -120,6 +128,20 @@ class Gate:
                 raise
         finally:
             self._running.discard(task)
+            self._used = time.monotonic()
+
+    def close_if_idle(self) -> None:
+        """Closes it if no request is running, and none has been for a while."""
+        if not self._running and time.monotonic() - self._used >= self._idle:
+            self.close()
+
+    def close(self) -> None:
+        """Lets nothing through any longer, and has the process leave: in its own time, or by force if a tool blocks it."""
+        if not self.closed:
+            self.closed = True
+            force = threading.Timer(SECONDS, os._exit, [0])
+            force.daemon = True
+            force.start()
 
     def end_running(self) -> None:
         """Ends what runs as if the one who asked had gone away: ADK then records that the run was ended."""
@@ -128,25 +150,28 @@ class Gate:
 
 
 class _Server(uvicorn.Server):
+    async def on_tick(self, counter: int) -> bool:
+        """Returns whether the process is to leave. This is asked ten times a second, between requests."""
+        gate: Any = self.config.app
+        gate.close_if_idle()
+        return gate.closed or await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends the runs first. A signal to end comes here, too."""
         gate: Any = self.config.app
-        gate.closed = True
+        gate.close()
         gate.end_running()
         await super().shutdown(sockets)
 
 
-def _leave_with_adkweb(lifeline: Any, gate: Gate, server: uvicorn.Server) -> None:
-    """Waits until adkweb is gone, and then ends this process: in its own time, or by force if a tool blocks it."""
+def _leave_with_adkweb(lifeline: Any, gate: Gate) -> None:
+    """Waits until adkweb is gone, and then ends this process."""
     while lifeline.read(4096):
         pass
     nowhere = os.open(os.devnull, os.O_WRONLY)  # who read our output is gone, and a tool that prints would fail
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    gate.closed = True
-    server.should_exit = True
-    time.sleep(SECONDS)
-    os._exit(0)
+    gate.close()
 
 
 # --- Appends beside other writers -------------------------------------------------------------------------------------

@@ -331,13 +331,13 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
     broadcast.tell("queued", ref)
     heard, why, held = False, "", _Held(stream, beat)
     connections.close_all()  # an agent may run for hours, and a database has few
-    with server.in_use(), _watched(job, held):
+    with _watched(job, held):
         try:
             for event in stream:
                 heard = True
                 hear(ref, event)
         except AgentError as error:
-            why = _reason(error, server)
+            why = _reason(error, server, stream)
         finally:
             be_silent(ref)
     if held.lost:
@@ -351,9 +351,12 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
     return _ended(job, ref, task, why, sent=sent)
 
 
-def _reason(error: AgentError, server: Server) -> str:
+def _reason(error: AgentError, server: Server, stream: Stream) -> str:
     """Returns what went wrong; for an agent that can't be loaded, what its server says."""
     time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
+    until = time.monotonic() + (0.0 if stream.refused or server.is_remote else _DYING_SECONDS)
+    while server.is_running and time.monotonic() < until:  # the adkweb that started it may have ended
+        time.sleep(_LOOK_SECONDS / 2)
     if not server.is_running:
         return _("The agent's process ended while the agent was running.")
     if "or a resumable app" in error.message:  # ADK's words, with ids beside them

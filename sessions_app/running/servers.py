@@ -30,7 +30,7 @@ from ..domain.errors import AgentError, Invalid, NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
 from ..http import outgoing
 from ..jobs.lease import WAITING
-from ..models import AgentAddress, Job
+from ..models import AgentAddress, AgentChild, Job
 from ..reads import lists, timeline
 from ..sources import agents, demo, errors, registry
 from . import children, client
@@ -88,11 +88,6 @@ class Address:
                 over.close()
                 raise
         return outgoing.speaking(self._endpoint, over)
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Does nothing: whoever started it stops it."""
-        yield
 
 
 def of(source: str, app_name: str) -> client.Server:
@@ -181,7 +176,8 @@ def test(source: str, app_name: str, *, actor: Actor) -> Reached:
     """Looks whether the server of an app works, which starts a child that isn't running. Raises NotFound, NotAllowed, and
     AgentError if nothing is reached."""
     _check_may(source, app_name, actor)
-    with told_to(actor), (server := of(source, app_name)).in_use():
+    with told_to(actor):
+        server = of(source, app_name)
         listed = client.get(server, "/list-apps")
         if not isinstance(listed, list):
             raise AgentError(_("This isn't the answer of an ADK server."))
@@ -274,10 +270,21 @@ def facts(source: str, app_names: Sequence[str], *, actor: Actor) -> list[Facts]
     newest = runs.exclude(finished=None).values_list("app_name").annotate(at=Max("finished")).order_by()
     ended = {str(name): float(at) for name, at in newest}
     last = {job.app_name: job for job in runs.filter(finished__in=set(ended.values()))}
-    return [_facts(source, name, addresses.get(name), counts.get(name, 0), last.get(name), actor) for name in names]
+    rows = children.rows()
+    return [
+        _facts(source, name, addresses.get(name), counts.get(name, 0), last.get(name), rows, actor) for name in names
+    ]
 
 
-def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last: Job | None, actor: Actor) -> Facts:
+def _facts(
+    source: str,
+    app_name: str,
+    at: AgentAddress | None,
+    runs: int,
+    last: Job | None,
+    rows: Mapping[str, AgentChild],
+    actor: Actor,
+) -> Facts:
     operates = actor.may_write("operate", source, app_name)
     failed = last if operates and last and last.message and not last.stopped_by else None
     shown: dict[str, Any] = {
@@ -297,14 +304,14 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
         folder, sessions = _here(source, app_name)
     except AgentError as error:
         return Facts(source, app_name, error.message if operates else errors.unusable(), **shown)
-    child, _lines = children.known(folder, sessions)
+    child = children.known(folder, sessions, rows)
     if operates:
         shown |= {"folder": str(folder), "python": children.interpreter(folder)}
     return Facts(
         source,
         app_name,
         "",
-        since=child.since if child else None,
+        since=child.since if child and child.is_running else None,
         operates_all=operates and _operates_all(folder, actor),
         is_here=True,
         **shown,
@@ -314,14 +321,16 @@ def _facts(source: str, app_name: str, at: AgentAddress | None, runs: int, last:
 def output(source: str, app_name: str, *, actor: Actor) -> list[str]:
     """Returns the last lines of what the agents of an app's folder have printed, as far as the actor may see them. Raises
     NotFound, NotAllowed unless they are an operator of all its apps, and AgentError if adkweb runs none there."""
-    _child, lines = children.known(*_shared(source, app_name, actor))
+    child = children.known(*_shared(source, app_name, actor))
+    lines = child.log if child else []
     return shown_words_anywhere("\n".join(lines), actor).split("\n") if lines else []
 
 
 def stop(source: str, app_name: str, *, actor: Actor) -> None:
     """Ends the child that runs an app's folder: the next message starts it with the code as it is then. Raises as `output`,
     and Conflict while one of its agents runs."""
-    children.stop(*_shared(source, app_name, actor))
+    if child := children.known(*_shared(source, app_name, actor)):
+        child.stop()
 
 
 def _shared(source: str, app_name: str, actor: Actor) -> tuple[Path, str | None]:

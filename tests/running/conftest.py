@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from sessions_app.running import children
+from tests.support.own import migrated, own_database
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +22,11 @@ def _ended() -> Iterator[None]:
     """Ends all children after the tests of a module."""
     yield
     children.stop_all(4)
+
+
+@pytest.fixture(scope="module")
+def own_of_module(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Makes adkweb's own database for the tests of a module, which find each other's child there."""
+    path = migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
+    with django_db_blocker.unblock(), own_database(f"sqlite:///{path}"):
+        yield

@@ -20,7 +20,7 @@ def main() -> None:
     )
     assert server.stdin
     assert server.stdout
-    order = {"token": token, "agents": folder, "sessions": None, "artifacts": None}
+    order = {"token": token, "agents": folder, "sessions": None, "artifacts": None, "idle": 600}
     server.stdin.write(json.dumps(order).encode() + b"\n")
     server.stdin.flush()
     print(json.dumps(json.loads(server.stdout.readline()) | {"pid": server.pid}), flush=True)

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
@@ -91,7 +90,6 @@ def at(server: socket.socket, *, is_running: bool = True) -> Any:
         is_running=is_running,
         log=[],
         connect=connect,
-        in_use=nullcontext,
     )
 
 

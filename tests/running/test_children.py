@@ -16,6 +16,8 @@ from sessions_app.domain.errors import AgentError
 from sessions_app.running import children
 from tests.running.asking import Asking, gone, responses, stored
 
+pytestmark = pytest.mark.usefixtures("own_of_module")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> Iterator[None]:
@@ -62,7 +64,7 @@ def test_all_who_ask_at_once_get_the_same_child(agents: Path) -> None:
     for thread in asking:
         thread.join()
     assert len(got) == 8
-    assert len(set(map(id, got))) == 1
+    assert len({each.url for each in got}) == 1
 
 
 @pytest.mark.guarantee(
@@ -100,21 +102,22 @@ def test_a_child_that_died_is_started_again(child: children.Child, agents: Path)
         assert time.monotonic() < until
         time.sleep(0.01)
     another = children.of(agents, sessions=None, artifacts=None)
-    assert another is not child
+    assert another.url != child.url
     assert pid_of(another) != pid
 
 
-def test_a_child_is_stopped_when_nobody_has_used_it_for_a_while(
-    monkeypatch: pytest.MonkeyPatch, child: children.Child
+def test_a_child_leaves_when_nobody_has_used_it_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, child: children.Child, agents: Path
 ) -> None:
-    monkeypatch.setattr(children, "IDLE_SECONDS", 0.3)
-    pid = pid_of(child)
-    with child.in_use():
-        child.used()
-        time.sleep(0.5)
-        assert child.is_running
+    child.stop()
+    assert not child.is_running
+    monkeypatch.setattr(children, "IDLE_SECONDS", 0.5)
+    child = children.of(agents, sessions=None, artifacts=None)
+    asking = Asking(child.url, child.headers, ("ana", "idle"))
+    asking.create(seconds=1.5)
+    assert responses(asking.run("pause"), "pause")
     assert child.is_running
-    assert gone(pid, 2)
+    assert soon(lambda: not child.is_running)
 
 
 def test_the_interpreter_is_the_one_beside_the_agents(tmp_path: Path) -> None:

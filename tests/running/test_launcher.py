@@ -24,6 +24,8 @@ from tests.conftest import FORMATS
 from tests.running.asking import Asking, gone, responses, stored
 from tests.support.installed import not_brought_by
 
+pytestmark = pytest.mark.usefixtures("own_of_module")
+
 HERE = Path(__file__).parent
 LAUNCHER = HERE.parents[1] / "sessions_app" / "running" / "launcher.py"
 
@@ -83,7 +85,8 @@ sys.meta_path.insert(0, Blocker())
 sys.path.insert(0, {str(LAUNCHER.parent)!r})
 runpy.run_path({str(LAUNCHER)!r}, run_name="__main__")
 """
-    order = {"token": "t", "agents": str(agents), "sessions": sessions.format(agents=agents), "artifacts": None}
+    order = {"token": "t", "agents": str(agents), "sessions": sessions.format(agents=agents)}
+    order |= {"artifacts": None, "idle": 600}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=agents, text=True
     ) as server:

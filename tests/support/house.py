@@ -700,8 +700,8 @@ _REASONS: Final = {
         sources/identity.py copies  sources/identity.py standbys  sources/identity.py duplicates
         sources/identity.py _again""",
     "holds threads and their work": """
-        broadcast.py _thread  broadcast.py _listeners  jobs/lease.py _seen  jobs/process.py _machine
-        jobs/runner.py kinds  jobs/runner.py _at_work  running/children.py _slots
+        broadcast.py _thread  broadcast.py _listeners  jobs/lease.py _seen  jobs/process.py machine
+        jobs/runner.py kinds  jobs/runner.py _at_work  running/children.py _own
         running/runs.py _untold
         live/feed.py _followers  live/room.py _stale  live/room.py _earliest  live/search_feeder.py _feeders
         live/search_feeder.py _lookers  live/search_feeder.py _noticed  live/search_feeder.py _seen

@@ -1,0 +1,217 @@
+"""All adkweb processes on a machine, with the same own database, share one child for each folder of agents."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.conf import settings as django_settings
+from django.db import connections
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import AgentChild, Job
+from sessions_app.running import children, runs, servers
+from sessions_app.running.session_uris import session_uri
+from sessions_app.writes.sessions import create_session
+from tests.running.test_answers import ended, rows, source  # noqa: F401 - a fixture
+from tests.support import warm
+from tests.support.at_work import until
+
+ROOT = Path(__file__).parents[2]
+ON = [("sqlite",) * 2, pytest.param("postgresql", "postgresql", marks=pytest.mark.long)]
+BOTH = pytest.mark.parametrize(("own", "source"), ON, indirect=True)
+
+
+class Neighbour:
+    """Another adkweb process on this test's databases."""
+
+    def __init__(self, own: str, address: str, agents: Path, idle: float) -> None:
+        environment = {
+            **os.environ,
+            "ADKWEB_DATABASE_URL": own,
+            "ADKWEB_DATA_DIR": str(django_settings.DATA_DIR),
+            "ADKWEB_SECRET_KEY": django_settings.SECRET_KEY,
+            "DJANGO_SETTINGS_MODULE": "adkweb.settings",
+        }
+        command = [sys.executable, "-m", "tests.running.neighbour"]
+        self.process = warm.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.tell(source=address, agents=str(agents), idle=idle)
+        assert self.heard() == "ready"
+
+    def tell(self, **order: object) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+
+    def heard(self) -> Any:
+        assert self.process.stdout
+        return json.loads(self.process.stdout.readline())
+
+    def asks(self, folder: Path, when: float = 0.0) -> list[Any]:
+        """Has it ask for a child. Returns its address, since when it is up, and what it has printed."""
+        self.tell(folder=str(folder), at=when)
+        told: list[Any] = self.heard()
+        return told
+
+    def children(self) -> list[psutil.Process]:
+        """The servers of agents that it has started and that haven't ended."""
+        started = psutil.Process(self.process.pid).children()
+        return [each for each in started if each.status() != psutil.STATUS_ZOMBIE]
+
+    def end(self, *, kill: bool = False) -> None:
+        if kill:
+            self.process.kill()
+        if self.process.stdin and not self.process.stdin.closed:
+            self.process.stdin.close()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def neighbour(own: str, source: str, agents: Path) -> Iterator[Callable[..., Neighbour]]:  # noqa: F811
+    """Starts another adkweb process."""
+    known: dict[str, Any] = connections.databases[source]
+    address = known["ADKWEB"].get("path") or "postgresql://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**known)
+    started: list[Neighbour] = []
+
+    def start(idle: float = 600) -> Neighbour:
+        started.append(Neighbour(own, address, agents, idle))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()
+        if each.process.stdout:
+            each.process.stdout.close()
+
+
+def here(source: str, agents: Path) -> children.Child:  # noqa: F811
+    return children.of(agents, sessions=session_uri(source), artifacts=None)
+
+
+def paused(source: str, name: str, seconds: float) -> tuple[SessionRef, Job]:  # noqa: F811
+    """A run of this process, whose agent has called a tool that takes some seconds."""
+    ref = create_session(source, "helper", "ana", session_id=name, state={"seconds": seconds}, actor=SYSTEM)
+    job = runs.say(ref, "pause", actor=SYSTEM)
+    until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
+    return ref, job
+
+
+@pytest.mark.guarantee("Agents", "All adkweb processes on a machine share one process for the agents of a folder.")
+@BOTH
+@pytest.mark.parametrize("trials", [2, pytest.param(20, marks=pytest.mark.long)])
+def test_of_two_processes_that_ask_at_the_same_moment_one_starts_the_child(
+    source: str,  # noqa: F811
+    neighbour: Callable[..., Neighbour],
+    tmp_path: Path,
+    trials: int,
+) -> None:
+    pair = neighbour(), neighbour()
+    for number in range(trials):
+        folder = tmp_path / f"agents-{number}"
+        (folder / "helper").mkdir(parents=True)
+        (folder / "helper" / "agent.py").touch()
+        for each in pair:
+            each.tell(folder=str(folder), at=time.time() + 0.5)
+        (url, *_more), (other, *_rest) = [each.heard() for each in pair]
+        assert url == other
+        assert sum(len(each.children()) for each in pair) == 1
+        child = here(source, folder)
+        assert child.url == url
+        child.stop()
+
+
+@BOTH
+def test_every_process_shows_the_same_and_can_stop_the_child(
+    source: str,  # noqa: F811
+    neighbour: Callable[..., Neighbour],
+    agents: Path,
+) -> None:
+    owner = neighbour()
+    owner.asks(agents)
+    ref, job = paused(source, "s1", 30)
+    url, since, _said = owner.asks(agents)
+    assert here(source, agents).url == url
+    (facts,) = servers.facts(source, ["helper"], actor=SYSTEM)
+    assert (str(facts.since), facts.runs) == (since, 1)
+    said = until(
+        lambda: (lines := servers.output(source, "helper", actor=SYSTEM)) == owner.asks(agents)[2] and lines, "the same"
+    )
+    assert "helper is loaded" in said
+    with pytest.raises(Conflict, match="An agent of this folder is running"):
+        servers.stop(source, "helper", actor=SYSTEM)
+    runs.stop(ref, actor=SYSTEM)
+    assert ended(job).message == "Stopped by adkweb."
+    servers.stop(source, "helper", actor=SYSTEM)
+    assert servers.facts(source, ["helper"], actor=SYSTEM)[0].since is None
+    assert owner.children() == []
+    assert set(said) <= set(servers.output(source, "helper", actor=SYSTEM))
+    assert owner.asks(agents)[0] != url
+
+
+@BOTH
+def test_a_child_stays_as_long_as_another_process_uses_it(
+    source: str,  # noqa: F811
+    neighbour: Callable[..., Neighbour],
+    agents: Path,
+) -> None:
+    owner = neighbour(idle=0.5)
+    owner.asks(agents)
+    ref, job = paused(source, "s1", 2)
+    assert ended(job).state == "done"
+    assert [each.pid for each in owner.children()] != []
+    until(lambda: not owner.children(), "that it leaves", seconds=3)
+    assert ended(runs.say(ref, "look", actor=SYSTEM)).state == "done"
+    assert owner.children() == []
+
+
+@pytest.mark.guarantee(
+    "Agents", "If the adkweb process that started an agent is killed, another one says so and starts it again."
+)
+@BOTH
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
+def test_when_the_owner_is_gone_its_neighbours_run_ends_and_the_next_one_starts_a_child(
+    source: str,  # noqa: F811
+    neighbour: Callable[..., Neighbour],
+    agents: Path,
+    kill: bool,
+) -> None:
+    owner = neighbour()
+    url, *_more = owner.asks(agents)
+    ref, job = paused(source, "s1", 30)
+    owner.end(kill=kill)
+    gone = time.monotonic()
+    job = ended(job)
+    assert (job.state, job.message) == ("stopped", "The agent's process ended while the agent was running.")
+    assert rows(ref)[-1].data["error_code"] == "INVOCATION_ABORTED"
+    assert ended(runs.say(ref, "look", actor=SYSTEM)).state == "done"
+    assert time.monotonic() - gone < 10
+    assert here(source, agents).url != url
+
+
+def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) -> None:  # noqa: F811
+    child = here(source, agents)
+    row = AgentChild.objects.get()
+    token = child.headers["Authorization"].removeprefix("Bearer ")
+    assert token not in json.dumps([row.key, row.process, row.secret])
+    for secret in ("forged", row.secret[:-4] + "AAAA"):
+        AgentChild.objects.update(secret=secret)
+        assert servers.facts(source, ["helper"], actor=SYSTEM)[0].since is None
+        assert here(source, agents).url != child.url
+    other = agents.with_name("other")
+    other.mkdir(exist_ok=True)
+    children.of(other, sessions=session_uri(source), artifacts=None)
+    moved = AgentChild.objects.exclude(key=row.key).get()
+    AgentChild.objects.filter(key=row.key).update(secret=moved.secret, process=moved.process)
+    assert children.known(agents, session_uri(source)) is None
