@@ -7,6 +7,7 @@ For another machine, another container, or a system without /proc, nothing is kn
 """
 
 import os
+import signal
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,13 @@ def has_died(name: str) -> bool:
         return False  # it is another user's
     began = _began(int(rest))
     return began != "" and began != name.rpartition("/")[2]  # the number may be another process's by now
+
+
+def kill(name: str) -> None:
+    """Ends a process on this machine at once, if it is there and this process may."""
+    if name and not has_died(name):
+        with suppress(OSError):
+            os.kill(int(name.split("/")[-2]), signal.SIGKILL)
 
 
 @cache

@@ -99,11 +99,14 @@ class Child:
         """Returns whether it takes requests, which counts as its use. One that a tool blocks will take them later."""
         return self.is_running and self._status("GET", "/health") in (None, http.HTTPStatus.OK)
 
-    def stop(self) -> None:
+    def stop(self, *, is_needed: bool) -> None:
         """Ends it, if it is running. The next use starts it anew, with the code as it is then. Raises Conflict while it
-        answers someone."""
-        if self.is_running and self._status("POST", "/adkweb/leave") in (None, http.HTTPStatus.CONFLICT):
+        answers someone, or a tool blocks it and it is needed."""
+        status = self._status("POST", "/adkweb/leave") if self.is_running else 0
+        if status == http.HTTPStatus.CONFLICT or (status is None and is_needed):
             raise Conflict(_("An agent of this folder is running. Wait until it is done, or stop it."))
+        if status is None:
+            process.kill(self._process)
         until = time.monotonic() + LEAVING_SECONDS
         while self.is_running and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)

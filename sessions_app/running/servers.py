@@ -330,7 +330,7 @@ def stop(source: str, app_name: str, *, actor: Actor) -> None:
     """Ends the child that runs an app's folder: the next message starts it with the code as it is then. Raises as `output`,
     and Conflict while one of its agents runs."""
     if child := children.known(*_shared(source, app_name, actor)):
-        child.stop()
+        child.stop(is_needed=Job.objects.filter(kind=RUN, where=registry.identity(source), state=WAITING).exists())
 
 
 def _shared(source: str, app_name: str, actor: Actor) -> tuple[Path, str | None]:

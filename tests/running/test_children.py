@@ -12,7 +12,7 @@ import psutil
 import pytest
 from django.test import override_settings
 
-from sessions_app.domain.errors import AgentError
+from sessions_app.domain.errors import AgentError, Conflict
 from sessions_app.running import children
 from tests.running.asking import Asking, gone, responses, stored
 
@@ -109,7 +109,7 @@ def test_a_child_that_died_is_started_again(child: children.Child, agents: Path)
 def test_a_child_leaves_when_nobody_has_used_it_for_a_while(
     monkeypatch: pytest.MonkeyPatch, child: children.Child, agents: Path
 ) -> None:
-    child.stop()
+    child.stop(is_needed=False)
     assert not child.is_running
     monkeypatch.setattr(children, "IDLE_SECONDS", 0.5)
     child = children.of(agents, sessions=None, artifacts=None)
@@ -118,6 +118,17 @@ def test_a_child_leaves_when_nobody_has_used_it_for_a_while(
     assert responses(asking.run("pause"), "pause")
     assert child.is_running
     assert soon(lambda: not child.is_running)
+
+
+def test_a_child_that_a_tool_blocks_is_stopped_only_if_no_run_needs_it(child: children.Child, agents: Path) -> None:
+    asking = Asking(child.url, child.headers, ("ana", "blocked"))
+    asking.create()
+    asking.begin("block")
+    assert children.of(agents, sessions=None, artifacts=None).url == child.url
+    with pytest.raises(Conflict):
+        child.stop(is_needed=True)
+    child.stop(is_needed=False)
+    assert not child.is_running
 
 
 def test_the_interpreter_is_the_one_beside_the_agents(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_edits_during_a_run_are_kept_and_seen_by_the_next_tool(
     child = children.of(agents, sessions=session_uri(alias), artifacts=None)
     see_an_edit(alias, Asking(child.url, child.headers, ("ana", "seen")))
     bear_many_edits(alias, Asking(child.url, child.headers, ("ana", "many")))
-    child.stop()
+    child.stop(is_needed=False)
 
 
 def see_an_edit(alias: str, asking: Asking) -> None:

@@ -129,7 +129,7 @@ def test_of_two_processes_that_ask_at_the_same_moment_one_starts_the_child(
         assert sum(len(each.children()) for each in pair) == 1
         child = here(source, folder)
         assert child.url == url
-        child.stop()
+        child.stop(is_needed=False)
 
 
 @BOTH
