@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
@@ -77,7 +77,7 @@ class Child:
 
     @property
     def log(self) -> list[str]:
-        """Returns the last lines of what it and its agents have printed, also when it has ended. Anything may be in them."""
+        """Returns the last lines of what it and its agents have printed. Anything may be in them."""
         return _lines(self._output)
 
     @property
@@ -158,6 +158,13 @@ def known(folder: Path, sessions: str | None, among: Mapping[str, AgentChild] | 
     """Returns the child that a folder and store have, or had last; `among` all rows, if they have been read (`rows`)."""
     row = (rows() if among is None else among).get(_key(folder.resolve(), sessions))
     return _child(row) if row and row.secret else None
+def output(folder: Path, sessions: str | None) -> list[str]:
+    """Returns the last lines of what the child of a folder and store has printed, or the last one, even if it didn't start.
+    Anything may be in them."""
+    row = AgentChild.objects.filter(key=_key(folder.resolve(), sessions)).first()
+    return _lines(_output_of(row)) if row else []
+
+
 
 
 def rows() -> dict[str, AgentChild]:
@@ -240,7 +247,7 @@ def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | 
         before, _own[row.key] = _own.get(row.key), (popen, output)
     if before:
         _end(before[0], LEAVING_SECONDS)
-    reader = threading.Thread(target=_keep, args=(popen.stderr, output), name="adkweb-agents", daemon=True)
+    reader = threading.Thread(target=_keep, args=(popen, output), name="adkweb-agents", daemon=True)
     reader.start()
     late = threading.Timer(READY_SECONDS, popen.kill)
     late.start()
@@ -259,9 +266,8 @@ def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | 
     except (OSError, ValueError, LookupError, TypeError) as error:
         _end(popen, 0)
         reader.join(1)
-        lines = _lines(output)[-5:]
-        _forget(row)
-        raise _not_started(folder, lines) from error
+        AgentChild.objects.filter(pk=row.pk).update(since=0)  # so that no one waits for it
+        raise _not_started(folder, _lines(output)[-5:]) from error
     finally:
         late.cancel()
 
@@ -275,11 +281,11 @@ def _port(popen: subprocess.Popen[str], order: Mapping[str, object]) -> int:
         return int(json.loads(answer.readline())["port"])
 
 
-def _keep(printed: IO[str], output: Path) -> None:
-    """Keeps the last lines of what a child prints, and the beginning of long ones, in a file."""
+def _keep(popen: subprocess.Popen[str], output: Path) -> None:
+    """Keeps the last lines of what a child prints, and the beginning of long ones, in a file, until the child has ended."""
     last: deque[str] = deque(maxlen=LINES)
     written, begins = 0, True
-    with printed, output.open("w", encoding="utf-8") as file:
+    with popen.stderr or open(os.devnull) as printed, output.open("w", encoding="utf-8") as file:
         while piece := printed.readline(LINE):
             if begins:
                 last.append(piece.rstrip("\n") + "\n")
@@ -297,6 +303,7 @@ def _keep(printed: IO[str], output: Path) -> None:
 
 def stop_all(seconds: float) -> None:
     """Ends all children that this process has started, those by force that aren't gone after some seconds."""
+    popen.wait()  # else a process that has left stays in the system's list
     with _lock:
         own = list(_own.values())
         _own.clear()

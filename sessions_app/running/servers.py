@@ -321,8 +321,7 @@ def _facts(
 def output(source: str, app_name: str, *, actor: Actor) -> list[str]:
     """Returns the last lines of what the agents of an app's folder have printed, as far as the actor may see them. Raises
     NotFound, NotAllowed unless they are an operator of all its apps, and AgentError if adkweb runs none there."""
-    child = children.known(*_shared(source, app_name, actor))
-    lines = child.log if child else []
+    lines = children.output(*_shared(source, app_name, actor))
     return shown_words_anywhere("\n".join(lines), actor).split("\n") if lines else []
 
 

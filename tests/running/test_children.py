@@ -169,6 +169,7 @@ def test_agents_that_do_not_start_leave_their_last_words(tmp_path: Path) -> None
     (tmp_path / "services.py").write_text("import sys\nsys.exit('no key for the store')\n")
     with pytest.raises(AgentError, match="no key for the store"):
         children.of(tmp_path, sessions=None, artifacts=None)
+    assert children.output(tmp_path, None)[-1] == "no key for the store"
     with pytest.raises(AgentError, match="No such file or directory"):
         children.of(tmp_path / "nowhere", sessions=None, artifacts=None)
 
