@@ -99,6 +99,10 @@ class Child:
         """Returns whether it takes requests, which counts as its use. One that a tool blocks will take them later."""
         return self.is_running and self._status("GET", "/health") in (None, http.HTTPStatus.OK)
 
+    def is_blocked(self) -> bool:
+        """Returns whether a tool blocks it. If not, it has begun with all that was sent to it before."""
+        return self.is_running and self._status("GET", "/health") is None
+
     def stop(self, *, is_needed: bool) -> None:
         """Ends it, if it is running. The next use starts it anew, with the code as it is then. Raises Conflict while it
         answers someone, or a tool blocks it and it is needed."""
@@ -154,10 +158,6 @@ def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
     raise _not_started(folder, [])
 
 
-def known(folder: Path, sessions: str | None, among: Mapping[str, AgentChild] | None = None) -> Child | None:
-    """Returns the child that a folder and store have, or had last; `among` all rows, if they have been read (`rows`)."""
-    row = (rows() if among is None else among).get(_key(folder.resolve(), sessions))
-    return _child(row) if row and row.secret else None
 def output(folder: Path, sessions: str | None) -> list[str]:
     """Returns the last lines of what the child of a folder and store has printed, or the last one, even if it didn't start.
     Anything may be in them."""
@@ -165,6 +165,10 @@ def output(folder: Path, sessions: str | None) -> list[str]:
     return _lines(_output_of(row)) if row else []
 
 
+def known(folder: Path, sessions: str | None, among: Mapping[str, AgentChild] | None = None) -> Child | None:
+    """Returns the child that a folder and store have, or had last; `among` all rows, if they have been read (`rows`)."""
+    row = (rows() if among is None else among).get(_key(folder.resolve(), sessions))
+    return _child(row) if row and row.secret else None
 
 
 def rows() -> dict[str, AgentChild]:
@@ -299,11 +303,11 @@ def _keep(popen: subprocess.Popen[str], output: Path) -> None:
                     file.flush()
                     written += 1
             begins = piece.endswith("\n")
+    popen.wait()  # else a process that has left stays in the system's list
 
 
 def stop_all(seconds: float) -> None:
     """Ends all children that this process has started, those by force that aren't gone after some seconds."""
-    popen.wait()  # else a process that has left stays in the system's list
     with _lock:
         own = list(_own.values())
         _own.clear()

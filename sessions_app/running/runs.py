@@ -294,8 +294,8 @@ def _watched(job: Job, held: _Held) -> Iterator[None]:
 def _run(job: Job, beat: runner.Beat) -> Outcome:
     ref, task, actor = ref_of(job), json.loads(job.task), runner.actor_of(job)
     if job.step == SENT:
-        time.sleep(_DYING_SECONDS)
-        sent = None if agents.address_of(ref.source, ref.app_name) else False  # a child is gone by now
+        sent = None if servers.may_hear_later(ref.source, ref.app_name) else False
+        time.sleep(_DYING_SECONDS)  # then a child has stored what it heard, or is gone
         why = _("adkweb ended, or couldn't reach its own database, while the agent was running.")
         return _ended(job, ref, task, why, sent=sent)
     if task.get("first") and job.step != READY:

@@ -101,6 +101,17 @@ def of(source: str, app_name: str) -> client.Server:
     return children.of(folder, sessions=sessions, artifacts=_artifacts(source))
 
 
+def may_hear_later(source: str, app_name: str) -> bool:
+    """Returns whether the server of an app may still get to a message that was sent some time ago."""
+    if agents.address_of(source, app_name):
+        return True
+    try:
+        child = children.known(*_here(source, app_name))
+    except AgentError:
+        return False
+    return child is not None and child.is_blocked()
+
+
 @contextmanager
 def told_to(actor: Actor) -> Iterator[None]:
     """Hides from an actor what rules hide in what goes wrong in its block: those are the words of a server, or of agents."""

@@ -32,6 +32,7 @@ from sessions_app.running.client import Stream
 from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.running.asking import Asking
 from tests.support.at_work import until
 from tests.support.people import somebody
 
@@ -320,6 +321,20 @@ def test_an_answer_whose_process_died_after_it_may_have_been_sent_is_not_sent_ag
     assert rows(ref)[-1].description.author != "user"
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
     assert paid(ref) == 1
+
+
+def test_an_answer_that_a_blocked_agent_may_hear_later_may_have_been_sent(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s1", actor=SYSTEM)
+    child = servers.of(source, "helper")
+    asking = Asking(child.url, child.headers, ("ana", "blocked"))
+    asking.create()
+    asking.begin("block")
+    job = made(ref, [{"text": "look"}])
+    Job.objects.filter(pk=job.pk).update(step=runs.SENT)
+    runner.start(Job.objects.get(pk=job.pk))
+    assert json.loads(ended(job).result) == {"sent": None}
+    servers.stop(source, "helper", actor=SYSTEM)
+    assert not child.is_running
 
 
 def test_an_answer_whose_run_failed_after_it_was_sent_is_not_sent_again(
