@@ -19,6 +19,7 @@ from django.db import connections
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Conflict
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.jobs import process
 from sessions_app.models import AgentChild, Job
 from sessions_app.running import children, runs, servers
 from sessions_app.running.session_uris import session_uri
@@ -197,6 +198,19 @@ def test_when_the_owner_is_gone_its_neighbours_run_ends_and_the_next_one_starts_
     assert ended(runs.say(ref, "look", actor=SYSTEM)).state == "done"
     assert time.monotonic() - gone < 10
     assert here(source, agents).url != url
+
+
+def test_who_died_while_it_started_a_child_keeps_nobody_waiting(source: str, agents: Path) -> None:  # noqa: F811
+    child = here(source, agents)
+    with subprocess.Popen(["sleep", "60"]) as dead:
+        died = process.name_of(dead.pid)
+        dead.kill()
+    for name, since in ((died, time.time()), (process.this(), time.time() - 60)):
+        AgentChild.objects.update(secret="", process=name, since=since)
+        began = time.monotonic()
+        child, before = here(source, agents), child
+        assert child.url != before.url
+        assert time.monotonic() - began < 10
 
 
 def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) -> None:  # noqa: F811
