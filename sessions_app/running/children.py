@@ -44,6 +44,7 @@ LINE: Final = 2_000  # characters of a line that are kept
 _STARTING_SECONDS: Final = READY_SECONDS + 5  # that a row without a child is believed
 _LOOK_SECONDS: Final = 0.05  # between two looks whether a child has started, or has left
 _ANSWER_SECONDS: Final = 2.0  # that a child may take to say that it is there
+_AWAITED_SECONDS: Final = 0.5  # between two looks whether others still need a child
 _KEPT_SECONDS: Final = 7 * 86_400.0  # that a row is kept whose machine may be gone
 _PURPOSE: Final = "adkweb.agent_child"
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
@@ -106,7 +107,7 @@ class Child:
     def stop(self, *, is_needed: bool) -> None:
         """Ends it, if it is running. The next use starts it anew, with the code as it is then. Raises Conflict while it
         answers someone, or a tool blocks it and it is needed."""
-        status = self._status("POST", "/adkweb/leave") if self.is_running else 0
+        status = self.ask_to_leave() if self.is_running else 0
         if status == http.HTTPStatus.CONFLICT or (status is None and is_needed):
             raise Conflict(_("An agent of this folder is running. Wait until it is done, or stop it."))
         if status is None:
@@ -114,6 +115,10 @@ class Child:
         until = time.monotonic() + LEAVING_SECONDS
         while self.is_running and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
+
+    def ask_to_leave(self) -> int | None:
+        """Has it leave if it answers no one. Returns with which status it answers that, as `_status` does."""
+        return self._status("POST", "/adkweb/leave")
 
     def _status(self, method: str, path: str) -> int | None:
         """Returns with which status it answers, 0 if it doesn't, and None if it doesn't for now."""
@@ -317,6 +322,15 @@ def stop_all(seconds: float) -> None:
     for popen, output in own:
         _end(popen, max(0.0, deadline - time.monotonic()))
         _remove(output)
+
+
+def await_others() -> None:
+    """Returns when no other process has a run in a child that this process has started: the run would end with the child."""
+    with _lock:
+        keys = list(_own)
+    for row in AgentChild.objects.filter(key__in=keys):
+        while (child := _child(row)) and child.is_running and child.ask_to_leave() == http.HTTPStatus.CONFLICT:
+            time.sleep(_AWAITED_SECONDS)
 
 
 def _leave(popen: subprocess.Popen[str]) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import json
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from tests.management import conftest
+from tests.support.at_work import until
 
 SILENT = {"PYTHONWARNINGS": "ignore"}  # google-adk warns as soon as it is imported
 AGENTS = Path(__file__).parents[1] / "running" / "agents"
@@ -27,9 +27,16 @@ def folder(tmp_path: Path) -> Path:
     """A folder of agents with one session."""
     folder = Path(shutil.copytree(AGENTS, tmp_path / "agents"))
     (folder / "helper" / ".adk").mkdir()
-    service = SqliteSessionService(str(folder / "helper" / ".adk" / "session.db"))
-    asyncio.run(service.create_session(app_name="helper", user_id="ana", session_id="s1", state={"seconds": 60}))
+    create(folder, "s1", seconds=60)
     return folder
+
+
+def create(folder: Path, session: str, seconds: int) -> None:
+    """A session in which `pause` takes so many seconds."""
+    service = SqliteSessionService(str(folder / "helper" / ".adk" / "session.db"))
+    asyncio.run(
+        service.create_session(app_name="helper", user_id="ana", session_id=session, state={"seconds": seconds})
+    )
 
 
 def test_an_agent_is_written_to_and_answered(tmp_path: Path, folder: Path) -> None:
@@ -70,10 +77,23 @@ def test_one_process_stops_the_agent_that_another_runs(tmp_path: Path, folder: P
     said: list[tuple[int, str, str]] = []
     talking = threading.Thread(target=lambda: said.append(run(tmp_path, "say", "helper/ana/s1", "pause", "agents")))
     talking.start()
-    until = time.monotonic() + 45
-    while (stopped := run(tmp_path, "stop", "helper/ana/s1", "agents"))[0] == 2:
-        assert time.monotonic() < until, stopped
-        time.sleep(0.2)
+    until(lambda: run(tmp_path, "stop", "helper/ana/s1", "agents")[0] != 2, "stopped", 45)
     talking.join(20)
-    assert stopped[0] == 0
     assert (said[0][0], said[0][2]) == (3, "Stopped by terminal.\n")
+
+
+def test_a_command_ends_no_run_of_another_one_in_the_agent_that_both_share(tmp_path: Path, folder: Path) -> None:
+    ended: dict[str, tuple[int, str, str]] = {}
+
+    def say(session: str) -> None:
+        ended[session] = run(tmp_path, "say", f"helper/ana/{session}", "pause", "agents")
+
+    create(folder, "short", seconds=5)
+    create(folder, "long", seconds=8)
+    talking = [threading.Thread(target=say, args=(session,)) for session in ("short", "long")]
+    for thread in talking:
+        thread.start()
+        until(lambda: "pause" in run(tmp_path, "export", "agents")[1], "the first one's call")
+    for thread in talking:
+        thread.join(60)
+    assert [(code, err) for code, _out, err in ended.values()] == [(0, ""), (0, "")]

@@ -15,6 +15,7 @@ from django.test import override_settings
 from sessions_app.domain.errors import AgentError, Conflict
 from sessions_app.running import children
 from tests.running.asking import Asking, gone, responses, stored
+from tests.support.at_work import until
 
 pytestmark = pytest.mark.usefixtures("own_of_module")
 
@@ -97,10 +98,7 @@ def test_what_agents_print_is_kept_but_not_without_end(child: children.Child) ->
 def test_a_child_that_died_is_started_again(child: children.Child, agents: Path) -> None:
     pid = pid_of(child)
     psutil.Process(pid).kill()
-    until = time.monotonic() + 5
-    while child.is_running:  # its first thread may be gone before the others are
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: not child.is_running)  # its first thread may be gone before the others are
     another = children.of(agents, sessions=None, artifacts=None)
     assert another.url != child.url
     assert pid_of(another) != pid
@@ -117,6 +115,24 @@ def test_a_child_leaves_when_nobody_has_used_it_for_a_while(
     asking.create(seconds=1.5)
     assert responses(asking.run("pause"), "pause")
     assert child.is_running
+    assert soon(lambda: not child.is_running)
+
+
+def test_a_command_waits_for_the_runs_of_others_in_its_child(child: children.Child, agents: Path) -> None:
+    child.stop(is_needed=False)
+    child = children.of(agents, sessions=None, artifacts=None)
+    asking = Asking(child.url, child.headers, ("ana", "others"))
+    asking.create(seconds=1.0)
+    called = threading.Event()
+    answers: list[object] = []
+    other = threading.Thread(
+        target=lambda: answers.extend(responses(asking.run("pause", lambda event: called.set()), "pause"))
+    )
+    other.start()
+    assert called.wait(10)
+    children.await_others()
+    other.join(5)
+    assert answers
     assert soon(lambda: not child.is_running)
 
 

@@ -5,7 +5,7 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,7 +110,11 @@ def reaching(sources: Sequence[str], agents: Sequence[str] = ()) -> Iterator[Non
         why = f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}"
         raise CommandError(why, returncode=NOT_REACHED) from error
     finally:
-        children.stop_all(_LEAVING_SECONDS)
+        try:
+            with suppress(DatabaseError):
+                children.await_others()
+        finally:  # after Ctrl+C, too
+            children.stop_all(_LEAVING_SECONDS)
 
 
 def session_named(text: str) -> SessionRef:
