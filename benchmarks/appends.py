@@ -130,7 +130,7 @@ def patches(count: int, served: Served, before: str, after: str, name: str) -> f
     with ThreadPoolExecutor(count) as threads:
         began = time.perf_counter()
         list(threads.map(work, clients, paths))  # raises what a thread raised
-        return count * PATCHES / (time.perf_counter() - began)
+        return float(count * PATCHES / (time.perf_counter() - began))
 
 
 if __name__ == "__main__":

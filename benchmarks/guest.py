@@ -31,6 +31,7 @@ from sessions_app.models import Job
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.running import children, runs
+from sessions_app.running.servers import RUN
 from sessions_app.search import inbox
 from sessions_app.search.index import feed
 from sessions_app.sources import database, registry
@@ -132,12 +133,12 @@ def running(place: str) -> Work:
         for number in range(MANY):
             ref = create_session(alias, APP, "ana", session_id=f"said{number}", actor=SYSTEM)
             jobs.append(runs.say(ref, "What time is it?", actor=SYSTEM))
-            while Job.objects.filter(kind=runs.RUN, state="waiting").count() >= AT_ONCE:
+            while Job.objects.filter(kind=RUN, state="waiting").count() >= AT_ONCE:
                 inbox.count(actor=SYSTEM)
                 time.sleep(0.05)
-        settle(runs.RUN, 600)
+        settle(RUN, 600)
         children.stop_all(5)
-        return f"{Job.objects.filter(kind=runs.RUN, state='done').count()} done"
+        return f"{Job.objects.filter(kind=RUN, state='done').count()} done"
 
     yield f"sends an agent {MANY} messages, {AT_ONCE} at a time", say
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 from websockets.asyncio.client import connect
+from websockets.typing import Origin
 
 from benchmarks import harness as bench
 from benchmarks.harness import APP, USER, Served, Worker, sized
@@ -83,7 +84,9 @@ def watch(address: str, cookie: str, paths: list[str]) -> dict[tuple[int, str], 
         tasks = []
         for number in range(WATCHERS):
             url, headers = address.replace("http", "ws") + paths[number % len(paths)], {"Cookie": cookie}
-            socket = await connect(url, origin=address, additional_headers=headers, compression=None, max_size=None)
+            socket = await connect(
+                url, origin=Origin(address), additional_headers=headers, compression=None, max_size=None
+            )
             tasks.append(asyncio.create_task(one(number, socket)))
         bench.tell("ready")
         expected, deadline = RATE * SECONDS * WATCHERS / SESSIONS, time.monotonic() + SECONDS + PATIENCE

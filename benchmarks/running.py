@@ -16,6 +16,7 @@ from benchmarks import harness as bench
 from benchmarks.harness import APP, USER, sized
 from sessions_app.running import children
 from sessions_app.running.client import Stream
+from sessions_app.sources import registry
 
 MESSAGES, STARTS = sized(50, 3), sized(5, 1)
 NAMES = {"appName": APP, "userId": USER}
@@ -67,7 +68,7 @@ def started(folder: Path) -> list[float]:
 def directly(folder: Path) -> list[float]:
     """Milliseconds from the model to a program that reads the agent's own stream."""
     child, late = children.of(folder, sessions=None, artifacts=None), []
-    session = bench.Served(1, int(child.url.rpartition(":")[2]), child.headers)
+    session = bench.Served(1, int(child.url.rpartition(":")[2]), dict(child.headers))
     session.ask("POST", f"/apps/{APP}/users/{USER}/sessions/direct", {})
     for _ in range(MESSAGES):
         message = {"newMessage": {"role": "user", "parts": [{"text": "What time is it?"}]}, "streaming": True}
@@ -83,7 +84,7 @@ def in_browser(folder: Path) -> list[float]:
     with bench.adkweb(str(folder)) as served:
         program, api = served.again(bench.token()), f"/api/apps/{APP}/users/{USER}/sessions"
         program.ask("POST", api, {"session_id": "shown"})
-        (source,) = bench.registry.add(str(folder))
+        (source,) = registry.add(str(folder))
         late: list[float] = []
         with bench.chromium_at(served, f"/s/{source.alias}/{APP}/{USER}/shown/", OBSERVE) as page:
             for count in range(1, MESSAGES + 1):
