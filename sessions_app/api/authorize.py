@@ -1,5 +1,6 @@
 """Finds out who asks, what they may do, and which source they mean."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from django.http import HttpRequest
@@ -20,6 +21,8 @@ from ..reads import lists
 from ..reads.users import ref_meant
 from ..sources import database, registry
 
+_LookUp = Callable[[str, str], tokens.SignedIn | None]  # by a token's text and the address that it comes from
+
 
 class Unseen(NotFound):
     """For this actor, there is no such app, whether it exists or not."""
@@ -30,15 +33,22 @@ class Bearer(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
         """Returns the token's actor; None for an unknown one, which is answered with 401. Raises TooOften."""
-        signed_in = tokens.sign_in(token, request.META.get("REMOTE_ADDR", ""))
-        if signed_in is None:
-            refusals.note("sign-in-failed", "", "token")
-            count_stranger(request)
-            return None
-        rates.count("token", signed_in.actor.name, signed_in.most)
-        if request.headers.get(AGENT_HEADER) == "1":
+        signed_in = signed_in_with(token, request)
+        if signed_in and request.headers.get(AGENT_HEADER) == "1":
             return replace(signed_in.actor, is_agent=True)
-        return signed_in.actor
+        return signed_in and signed_in.actor
+
+
+def signed_in_with(token: str, request: HttpRequest, look_up: _LookUp = tokens.sign_in) -> tokens.SignedIn | None:
+    """Returns whose token a request has, and counts the request. None for an unknown one, which is noted as a failed
+    sign-in. Raises TooOften."""
+    signed_in = look_up(token, request.META.get("REMOTE_ADDR", ""))
+    if signed_in is None:
+        refusals.note("sign-in-failed", "", "token")
+        count_stranger(request)
+        return None
+    rates.count("token", signed_in.actor.name, signed_in.most)
+    return signed_in
 
 
 def actor_of(request: HttpRequest) -> Actor:

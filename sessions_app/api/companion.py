@@ -8,13 +8,11 @@ from django.utils.translation import gettext as _
 from ninja import Field, Query, Router, Schema
 from ninja.security import HttpBearer
 
-from ..access import rates, tokens
+from ..access import tokens
 from ..access.actor import Actor
-from ..access.audit import refusals
 from ..domain.errors import Conflict, NotAllowed
-from ..http.limits import count_stranger
 from ..running import companions
-from .authorize import actor_of
+from .authorize import actor_of, signed_in_with
 from .bodies import answer, body_of
 
 MOST: Final = 25  # invocations in a request
@@ -25,12 +23,9 @@ class Companion(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
         """Returns the token's actor, who sees nothing; None for an unknown one. Raises NotAllowed, TooOften."""
-        signed_in = tokens.of_any(token, request.META.get("REMOTE_ADDR", ""))
+        signed_in = signed_in_with(token, request, tokens.of_any)
         if signed_in is None:
-            refusals.note("sign-in-failed", "", "token")
-            count_stranger(request)
             return None
-        rates.count("token", signed_in.actor.name, signed_in.most)
         if signed_in.reports is None:
             raise NotAllowed(_("This needs the token of a companion: adkweb token create NAME --permission companion"))
         request.reports = signed_in.reports  # type: ignore[attr-defined]
