@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record_with
+from ..domain import credentials
 from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
@@ -170,9 +171,17 @@ def _settled(job: Job) -> Lease:
 
 def _end(lease: Lease, state: str, who: str, **result: str) -> None:
     ref = session_of(lease.job)
-    outcome = Outcome(state, who, {"result": json.dumps(result)})
+    outcome = Outcome(state, who, {"result": json.dumps(result), **_without_secrets(lease.job)})
     about = {"proposal": str(lease.job.pk), "of": lease.job.actor, **result}
     if record_with(lambda: lease.end(outcome), _ACTS[state], who, ref=ref, **about) if who else lease.end(outcome):
         log.info("the proposal %s of %s: %s by %s", lease.job.pk, lease.job.actor, state, who or "adkweb")
         if ref is not None:
             broadcast.tell("queued", ref)
+
+
+def _without_secrets(job: Job) -> dict[str, str]:
+    """Returns the field that forgets the address of a sign-in: its run has it, or no one will use it."""
+    task = json.loads(job.task)
+    if "answer" in task:
+        task["answer"]["parts"] = credentials.hidden(task["answer"]["parts"])
+    return {"task": json.dumps(task)}

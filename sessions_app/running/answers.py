@@ -18,6 +18,7 @@ from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words
+from ..domain import credentials
 from ..domain.answers import fields, read, response
 from ..domain.errors import AgentError, Conflict, Error, Invalid, NotAllowed
 from ..domain.json_values import dumps
@@ -192,9 +193,11 @@ def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job
     try:
         with transaction.atomic():
             for each in said:
-                asked_here = digest_of(event_id, each["id"])
+                kept = dumps(
+                    credentials.hidden(each)["response"]
+                )  # the job has the address of a sign-in until it's sent
                 Answer.objects.create(
-                    **common, asked=asked_here, response=dumps(each["response"]), by=job.actor, at=time.time()
+                    **common, asked=digest_of(event_id, each["id"]), response=kept, by=job.actor, at=time.time()
                 )
     except IntegrityError as error:
         raise Conflict(_answered(ref, event_id, [each["id"] for each in said])) from error

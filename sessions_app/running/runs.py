@@ -27,7 +27,7 @@ from ..access import at_rest
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record, record_with
 from ..access.shown import check_unmasked
-from ..domain import pending
+from ..domain import credentials, pending
 from ..domain.edit_note import RUN as NOTE
 from ..domain.edit_note import run_of
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
@@ -472,8 +472,12 @@ def _is_sealed(ref: SessionRef, job: Job, seconds: float) -> bool:
 
 
 def close_claims(job: Job) -> None:
-    """Closes what a run that has ended claimed. If it failed before it could look at the events, it is unknown whether its
+    """Closes what a run that has ended claimed, and forgets the secrets of an answer that is never sent again, such as the
+    address with which a sign-in came back. If the run failed before it could look at the events, it is unknown whether its
     message arrived."""
+    if (task := json.loads(job.task))["calls"]:
+        kept = {**task, "parts": credentials.hidden(task["parts"])}
+        Job.objects.filter(pk=job.pk).update(task=json.dumps(kept))
     sent = json.loads(job.result or "{}").get("sent", None if job.step == SENT else False)
     state = {True: "sent", False: "refused", None: "unknown"}[sent]
     Answer.objects.filter(run=job.pk, state="open").update(state=state)

@@ -12,15 +12,16 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app.access import approval
+from sessions_app.access import approval, roles
 from sessions_app.checks import mask_rules
 from sessions_app.domain.answers import sign_in_link
 from sessions_app.domain.description import AUTH_CALL
 from sessions_app.domain.errors import Held
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits import proposal_job
 from sessions_app.jobs import runner
-from sessions_app.models import Job
+from sessions_app.models import Answer, Job
 from sessions_app.reads import timeline
 from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
@@ -63,6 +64,23 @@ def waits(ref: SessionRef, name: str) -> SessionRef:
     asks = session(ref.source, name)
     feed(ref.source)
     return asks
+
+
+CODE = "code-of-the-sign-in"
+
+
+def signed_in(ref: SessionRef) -> None:
+    """Answers a credential request as someone who signed in."""
+    (event,) = [
+        each
+        for each in timeline.events(ref, actor=ALICE).rows
+        if any(call.name == AUTH_CALL for call in each.description.calls)
+    ]
+    (question,) = asked_by(ref, event.id, actor=ALICE)
+    link = sign_in_link(question.call)
+    assert link
+    came_back = Given(value=f"{link.redirect_uri}?code={CODE}&state={link.state}")
+    answers.answer(ref, event.id, {question.of.call_id: came_back}, actor=ALICE)
 
 
 def test_each_kind_of_question_has_its_form(ref: SessionRef, maria: Browser) -> None:
@@ -148,18 +166,36 @@ def test_a_proposed_answer_is_not_opened_as_an_event(ref: SessionRef, maria: Bro
 @pytest.mark.guarantee("Agents", "Where a rule names its tool, a sign-in for it needs a second person, too.")
 def test_a_sign_in_is_held_by_the_name_of_the_tool_that_needs_it(ref: SessionRef) -> None:
     approval.make(by=ALICE, tools="mail")
-    asks = waits(ref, "credential")
-    (event,) = [
-        each
-        for each in timeline.events(asks, actor=ALICE).rows
-        if any(call.name == AUTH_CALL for call in each.description.calls)
-    ]
-    (question,) = asked_by(asks, event.id, actor=ALICE)
-    link = sign_in_link(question.call)
-    assert link
-    came_back = Given(value=f"{link.redirect_uri}?code=c&state={link.state}")
     with pytest.raises(Held, match="mail: an answer needs a second person"):
-        answers.answer(asks, event.id, {question.of.call_id: came_back}, actor=ALICE)
+        signed_in(waits(ref, "credential"))
+
+
+@pytest.mark.guarantee("Safety", "adkweb keeps the address that a sign-in comes back with only until it is sent.")
+@pytest.mark.parametrize("how", ["sent", "refused", "declined", "applied"])
+def test_the_code_of_a_sign_in_is_kept_no_longer_than_it_is_needed(
+    ref: SessionRef, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(runner, "start", lambda job, **_: True)
+    asks = waits(ref, "credential")
+    if how in ("declined", "applied"):
+        approval.make(by=ALICE, tools="mail")
+        with pytest.raises(Held) as held:
+            signed_in(asks)
+        assert CODE in Job.objects.get().task
+        if how == "declined":
+            proposal_job.decline(held.value.detail["proposal"], actor=roles.actor_of(somebody("ben", "operator")))
+        else:
+            answers.apply(held.value.detail["proposal"], actor=roles.actor_of(somebody("ben", "operator")))
+    else:
+        signed_in(asks)
+    if how != "declined":
+        run = Job.objects.get(kind="run")
+        assert CODE in run.task  # which isn't sent yet
+        run.result = json.dumps({"sent": how == "sent"})
+        runs.close_claims(run)
+    kept = [*Job.objects.values_list("task", flat=True), *Answer.objects.values_list("response", flat=True)]
+    assert "redirectUri" in "".join(kept)
+    assert CODE not in "".join(kept)
 
 
 def test_several_calls_are_approved_at_once_and_the_page_says_which_were_not(
