@@ -566,6 +566,24 @@ def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path:
     assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("“gold” isn't a line printed by")
 
 
+def test_what_is_stored_about_runs_is_counted_and_an_answer_that_may_be_lost_is_named(
+    tmp_path: Path, ready: None
+) -> None:
+    counted = "Stored about runs of agents: "
+    assert f"{counted}nothing\n" in run(tmp_path, "doctor")[1]
+    with closing(sqlite3.connect(tmp_path / "data" / "adkweb.db")) as own, own:
+        for number, state in enumerate(("sent", "sent", "open", "unknown")):
+            own.execute(
+                """INSERT INTO sessions_app_answer ("where", digest, names, asked, run, state, response, by, at)
+                VALUES ('w', 'd', '["booking", "ana", "s1"]', ?, ?, ?, '{}', 'maria', 0)""",
+                [f"{number}", f"{number:032}", state],
+            )
+    code, out, _errors = run(tmp_path, "doctor")
+    assert f"{counted}answers: 4, being sent: 1\n" in out
+    assert "! It is unknown whether these sessions' agents got an answer: booking/ana/s1. If a call still waits" in out
+    assert code == 0
+
+
 def test_what_is_kept_of_a_source_that_is_not_named_is_told(tmp_path: Path, ready: None) -> None:
     for name in ("here.db", "gone.db"):
         (tmp_path / name).touch()

@@ -1,5 +1,6 @@
 """Checks adkweb's own database, files and settings for `adkweb doctor`."""
 
+import json
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -13,7 +14,10 @@ from django.db import DatabaseError
 from ...access import oidc, private_files, sign_in
 from ...artifacts.buckets import SCHEME, Bucket
 from ...artifacts.storages import Fault, Unreadable
+from ...models import Answer, Dismissal, Job, Report
+from ...running.servers import RUN
 from ...sources import versions
+from ._rows import some
 
 OK, NOTE, BAD = "✓", "!", "✗"
 _REDIS_SECONDS: Final = 3
@@ -41,6 +45,8 @@ def own() -> Iterator[Finding]:
     outside = [host for host in settings.ALLOWED_HOSTS if not sign_in.is_loopback(host)]
     if database.grade != BAD:
         yield from _accounts(outside, ready=database.grade == OK)
+    if database.grade == OK:
+        yield from _runs()
     yield from _provider()
     yield from _hosts(outside)
     yield from _numbers()
@@ -111,6 +117,28 @@ def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
         )
     else:
         yield Finding(OK, "No account has a password, and this machine needs none: adkweb prints a link that signs in")
+
+
+def _runs() -> Iterator[Finding]:
+    """Counts what is stored about runs of agents. It goes when their sessions and users do."""
+    unknown = Answer.objects.filter(state="unknown")
+    counted = {
+        "runs": Job.objects.filter(kind=RUN).count(),
+        "answers": Answer.objects.count(),
+        "being sent": Answer.objects.filter(state="open").count(),
+        "proposed answers": Job.objects.of_agents().exclude(kind=RUN).count(),
+        "dismissed calls": Dismissal.objects.count(),
+        "reports of what ran": Report.objects.count(),
+    }
+    shown = ", ".join(f"{what}: {n:,}" for what, n in counted.items() if n)
+    yield Finding(OK, f"Stored about runs of agents: {shown or 'nothing'}")
+    if unknown.exists():
+        sessions = some("/".join(json.loads(names)) for names in unknown.values_list("names", flat=True).distinct())
+        yield Finding(
+            NOTE,
+            f"It is unknown whether these sessions' agents got an answer: {sessions}. If a call still waits there, answer "
+            "it again.",
+        )
 
 
 def _provider() -> Iterator[Finding]:
