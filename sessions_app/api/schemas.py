@@ -107,7 +107,7 @@ class Result(Schema):
     user_id: str
     id: str
     title: str = Field(description="its name, else the first words of the first user message, else its id")
-    status: str = Field(description="running, waiting, failed, idle or stuck")
+    status: str = Field(description="running, waiting, failed, stopped, idle or stuck")
     created: float
     last: float
     took: float

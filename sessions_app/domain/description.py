@@ -1,7 +1,7 @@
 """Describes an event: its parts, its calls, the state that it writes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .json_values import as_object
@@ -11,6 +11,7 @@ from .state import State
 AUTH_CALL: Final = "adk_request_credential"
 CONFIRMATION_CALL: Final = "adk_request_confirmation"
 INPUT_CALL: Final = "adk_request_input"
+STOP: Final = "INVOCATION_ABORTED"  # the error code of an event with which ADK ends a run that was stopped
 
 
 # --- What an event says -----------------------------------------------------------------------------------------------
@@ -153,7 +154,8 @@ def parts_of(event: Mapping[str, Any]) -> list[Part]:
         described.append(_part(part, waiting_ids, asked))
         inner = as_object(as_object(part).get("function_response")).get("parts")  # a tool's images
         described += [_part(p, waiting_ids, asked) for p in inner] if isinstance(inner, list) else []
-    return described
+    # ADK answers the open calls of a run that was stopped with an "error", too.
+    return [replace(each, failed=False) for each in described] if event.get("error_code") == STOP else described
 
 
 def heard_in(event: Mapping[str, Any]) -> tuple[str, bool]:

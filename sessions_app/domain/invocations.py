@@ -28,7 +28,8 @@ from .kinds import describe
 
 ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 UPDATES: Final = "adkweb_updates"  # in custom_metadata: the ids of calls that a user's event answers, but not for good
-_SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
+_ENDS: Final = frozenset({"error", "stopped"})
+_SPOKEN: Final = _ENDS | {"interrupted", "transcription", "output", "finish"}  # say something without parts
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
 
 
@@ -180,7 +181,7 @@ class _Session:
     def _hear_agent(self, name: str, branch: str, goes_on: bool, said: Description) -> None:
         found = self.invocations[name]
         found.calls |= {call.id or call.name: call.name for call in said.calls if not _is_asking(call)}
-        if "error" in said.kinds:
+        if _broke_off(said):
             found.calls.clear()
             found.at_work.clear()  # if only one sub-agent ended, the next one's checkpoint follows at once
             for call_id in found.newly_asked:
@@ -254,9 +255,13 @@ def _goes_on(event: Mapping[str, Any], said: Description) -> bool | None:
         return False
     if said.calls:
         return not all(map(_is_asking, said.calls))
-    if "error" in said.kinds:
+    if _broke_off(said):
         return False
     return bool(said.responses) or any(part.kind in ("code", "code_result") for part in said.parts[-1:])
+
+
+def _broke_off(said: Description) -> bool:
+    return not _ENDS.isdisjoint(said.kinds)
 
 
 def _is_asking(call: Part) -> bool:

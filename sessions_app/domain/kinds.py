@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from . import summary
 from .adk_fields import EVENT_FIELDS
-from .description import AUTH_CALL, CONFIRMATION_CALL, Description, heard_in, parts_of
+from .description import AUTH_CALL, CONFIRMATION_CALL, STOP, Description, heard_in, parts_of
 from .edit_note import edit_of
 from .event import delta_of, removed_by
 from .json_values import as_object
@@ -65,8 +65,9 @@ TABLE: Final[dict[str, Kind]] = {
         highlight=3,
     ),
     "compaction": Kind(lambda e, a, d: bool(a.get("compaction")), "past", summary.compaction, style="dim", highlight=2),
+    "stopped": Kind(lambda e, a, d: e.get("error_code") == STOP, "stop", summary.stopped),
     "error": Kind(
-        lambda e, a, d: bool(e.get("error_code") or e.get("error_message")),
+        lambda e, a, d: bool(e.get("error_code") or e.get("error_message")) and e.get("error_code") != STOP,
         "error",
         summary.error,
         style="bold red",

@@ -21,7 +21,6 @@ CONFIRMATION, INPUT, CREDENTIAL, LONG_RUNNING = "confirmation", "input", "creden
 KINDS: Final = (CONFIRMATION, INPUT, CREDENTIAL, LONG_RUNNING)
 _KIND_OF: Final = {CONFIRMATION_CALL: CONFIRMATION, INPUT_CALL: INPUT, AUTH_CALL: CREDENTIAL}
 _BOILERPLATE: Final = "Please approve or reject the tool call "
-_SEALED: Final = "INVOCATION_ABORTED"  # the error code of the event with which ADK ends a run that was stopped
 MOST: Final = 300  # entries that a log keeps
 OPENED, ANSWERED, ENDED, SAID, REWOUND = "opened", "answered", "ended", "said", "rewound"
 
@@ -123,7 +122,7 @@ def entries(
             yield Entry(SAID, seq)
         updates = updates_of(event)
         yield from (Entry(ANSWERED, seq, part.id) for part in said.responses if part.id and part.id not in updates)
-    elif event.get("error_code") == _SEALED:
+    elif "stopped" in said.kinds:
         yield from (Entry(ANSWERED, seq, part.id) for part in said.responses if part.id)
         if not said.responses:
             yield Entry(ENDED, seq, invocation)
@@ -186,7 +185,7 @@ def unfinished(last: Mapping[str, Any], said: Description) -> bool:
     if rewinds(said) or said.edit:
         return False
     if last.get("error_code"):
-        return last.get("error_code") == _SEALED
+        return "stopped" in said.kinds
     if said.author == "user":
         return begins_turn(said) or bool(said.responses)
     asks = any(call.waiting or call.name in _KIND_OF for call in said.calls)

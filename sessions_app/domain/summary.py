@@ -87,6 +87,14 @@ def error(d: Description, event: Mapping[str, Any]) -> Pieces:
     yield _aside(event.get("error_message") or "")
 
 
+def stopped(d: Description, event: Mapping[str, Any]) -> Pieces:
+    """Says that someone stopped the run, and which calls that ended."""
+    yield Piece(_("Run stopped"))
+    if d.responses:
+        yield Piece(" · ", aside=True)
+    yield from _listed(d.responses, lambda response: [_aside(response.name, _NAME)], between=", ")
+
+
 def interrupted(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says what was interrupted."""
     yield Piece(_("Interrupted") + " ")

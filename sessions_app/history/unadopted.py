@@ -93,7 +93,7 @@ memories: defaultdict[str, Memory] = defaultdict(lambda: Memory(0))
 class Unadopted:
     """The order.Order of a source whose events have no numbers, but times."""
 
-    version = -2  # not Numbered's: once a source is adopted, everything is read again
+    version = -3  # not Numbered's: once a source is adopted, everything is read again
 
     def __init__(self, source: str) -> None:
         if not database.has_order(source):

@@ -64,7 +64,7 @@ class SearchSession(models.Model):
     """A session in numbers. Times are seconds.
 
     `digest` is that of its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as
-    words.folded returns them. `phase` is idle, open or waiting. `summary` is folding.Summary as JSON, without
+    words.folded returns them. `phase` is idle, open, waiting or stopped. `summary` is folding.Summary as JSON, without
     what is zero or empty; `updated` is the session's revision.
     """
 

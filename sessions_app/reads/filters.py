@@ -4,6 +4,7 @@ Each text is a condition or an expression. Only BY_AUTHOR takes a parameter."""
 
 from typing import Final
 
+from ..domain.description import STOP
 from ..sources.dialect import Either, if_json
 from ..sources.schema import IS_EDIT
 
@@ -30,16 +31,19 @@ FILTERS: Final[dict[str, Either[str]]] = {
         postgresql="coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
         sqlite=if_json("event_data", "EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
     ),
-    # The same rule as in events.Description.failed: while a person is asked, an "error" in a response is not one.
+    # The same rule as in events.Description.failed: while a person is asked, an "error" in a response is not one, and
+    # neither is a stop.
     "errors": Either(
-        postgresql="""(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
+        postgresql=f"""coalesce(event_data ->> 'error_code', '') <> '{STOP}'
+            AND (event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
             OR jsonb_path_exists(event_data, '$.content.parts[*].code_execution_result ? (!(@.outcome like_regex "OK$"))')
             OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_tool_confirmations.*')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_auth_configs.*'))""",
         sqlite=if_json(
             "event_data",
-            f"""(json_extract(event_data, '$.error_code', '$.error_message') <> '[null,null]'
+            f"""coalesce(json_extract(event_data, '$.error_code'), '') <> '{STOP}'
+            AND (json_extract(event_data, '$.error_code', '$.error_message') <> '[null,null]'
             OR {
                 _has_part(
                     "json_type(value, '$.code_execution_result') = 'object' "

@@ -170,12 +170,13 @@ def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
     edits = takewhile(lambda view: view.description.edit, newest)
     cut = None if run else next((view for view in edits if ended_by(view.description.edit)), None)
     failed = _failure(newest)
+    last = next((view for view in newest if not view.description.edit), None)
     if run or silent:
         name = "stuck" if silent else "waiting" if run and run.waiting else "running"
     else:
-        name = "failed" if failed else "none" if no_turns else "idle"
-    last = next((view.timestamp for view in newest if not view.description.edit), None)
-    return SessionStatus(name, run, cut, failed, last, known.at_work)
+        stopped = last and "stopped" in last.description.kinds
+        name = "failed" if failed else "none" if no_turns else "stopped" if stopped else "idle"
+    return SessionStatus(name, run, cut, failed, last.timestamp if last else None, known.at_work)
 
 
 def _failure(newest: Sequence[EventView]) -> EventView | None:

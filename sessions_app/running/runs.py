@@ -464,7 +464,7 @@ def events_of_run(ref: SessionRef, job: Job, after: str = "") -> Iterator[EventV
 def _is_sealed(ref: SessionRef, job: Job, seconds: float) -> bool:
     """Returns whether the event with which a stopped run ends is stored, within some seconds."""
     until = time.monotonic() + seconds
-    while not any(each.data.get("error_code") == "INVOCATION_ABORTED" for each in events_of_run(ref, job)):
+    while not any("stopped" in each.description.kinds for each in events_of_run(ref, job)):
         if time.monotonic() >= until:
             return False
         time.sleep(_LOOK_SECONDS / 2)

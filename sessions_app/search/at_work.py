@@ -60,7 +60,7 @@ class Numbers:
     @property
     def active(self) -> str:
         """Returns the condition for sessions that run or wait, which has the time since when events count."""
-        return self.narrowed("running", f"({BUSY} AND (s.phase = 'waiting' OR s.last >= %s))")
+        return self.narrowed("running", f"({BUSY} AND (s.phase = 'waiting' OR s.phase = 'open' AND s.last >= %s))")
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -29,8 +29,7 @@ def _lines(event: Mapping[str, Any], description: Description) -> Iterator[str]:
     for part in description.parts:
         if said := _OF_PART.get(part.kind):
             yield said(part)
-    if "error" in description.kinds:
-        yield _error(event)
+    yield _error(event)
     for heard in ("input_transcription", "output_transcription"):
         yield str(as_object(event.get(heard)).get("text") or "")
     yield flat(event.get("output"))

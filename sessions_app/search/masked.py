@@ -12,7 +12,7 @@ from ..domain.state import Scope, State
 from ..domain.units import event_in_seconds
 from ..reads.large_events import beginning_of
 
-VERSION: Final = 17  # of what is kept
+VERSION: Final = 18  # of what is kept
 
 
 def version() -> int:

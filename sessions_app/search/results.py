@@ -392,8 +392,8 @@ def status_of(phase: str, last: float, *, failed: bool) -> str:
     """Returns the status of a session now, from its row of the index, if nothing more is known of it."""
     if phase == "open":
         return "running" if last >= time.time() - settings.SILENCE_SECONDS else "stuck"
-    if phase == "waiting":
-        return "waiting"
+    if phase != "idle":
+        return phase
     return "failed" if failed else "idle"
 
 

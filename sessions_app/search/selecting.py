@@ -290,8 +290,8 @@ class _Builder:
         if node.value in ("running", "stuck"):
             self._values.append(silent)
             condition = f"({busy} = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
-        elif node.value == "waiting":
-            condition = f"({busy} = 'waiting')"
+        elif node.value in ("waiting", "stopped"):
+            condition = f"({busy} = '{node.value}')"
         else:
             condition = f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
         # What is known can't be asked for another time, as watched views do.

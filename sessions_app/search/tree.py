@@ -135,7 +135,7 @@ class Wrote(_Part):
 
 Leaf = Text | Match | Presence | Kind | Status | Waits | Time | Number | State | Wrote
 Node = And | Or | Not | Leaf
-STATUSES: Final = ("running", "waiting", "failed", "idle", "stuck")
+STATUSES: Final = ("running", "waiting", "failed", "stopped", "idle", "stuck")
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ ONE_OF_EACH: dict[str, dict[str, Any]] = {
     "edit": {"custom_metadata": {"adkweb": {"actor": "maria"}}, "actions": {"state_delta": {"a": 1}}},
     "rewind": {"actions": {"rewind_before_invocation_id": "e-1", "state_delta": {"a": 1}}},
     "compaction": {"actions": {"compaction": {"start_timestamp": 1, "end_timestamp": 2}}},
+    "stopped": {"error_code": "INVOCATION_ABORTED"},
     "error": {"error_code": "SAFETY", **_parts({"text": "no"})},
     "interrupted": {"interrupted": True, **_parts({"text": "I was say"})},
     "auth": _call("adk_request_credential"),

@@ -303,7 +303,9 @@ def test_a_run_that_was_stopped_continues_and_one_that_finished_does_not(source:
     until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     runs.stop(ref, actor=SYSTEM)
     ended(job)
+    assert timeline.status_of(ref, actor=SYSTEM).name == "stopped"
     assert ended(runs.go_on(ref, actor=SYSTEM)).message == ""
+    assert timeline.status_of(ref, actor=SYSTEM).name == "idle"
     assert rows(ref)[-1].description.parts[0].value == "Done."
     assert {row.invocation_id for row in rows(ref)} == {rows(ref)[0].invocation_id}
     with pytest.raises(Conflict, match="nothing to continue"):

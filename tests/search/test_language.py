@@ -216,7 +216,7 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
     (
         "status:bad a",
         "a",
-        [("status:bad", "“bad” isn't a status. Use one of: running, waiting, failed, idle, stuck.")],
+        [("status:bad", "“bad” isn't a status. Use one of: running, waiting, failed, stopped, idle, stuck.")],
     ),
     ("waits:confirm", "", [("waits:confirm", f"“confirm” {NO_WAIT} Use one of: {', '.join(WAITS)}.")]),
     ("waits:inptu", "", [("waits:inptu", f"“inptu” {NO_WAIT} Did you mean “input”?")]),

@@ -289,7 +289,7 @@ leaves = st.one_of(
     ),
     st.builds(tree.Presence, st.sampled_from(["error", "edited", "tag"]), st.booleans()),
     st.sampled_from(["message", "call", "response", "state", "rewind"]).map(tree.Kind),
-    st.sampled_from(["idle", "failed", "waiting", "running", "stuck"]).map(tree.Status),
+    st.sampled_from(["idle", "failed", "stopped", "waiting", "running", "stuck"]).map(tree.Status),
     st.builds(tree.Time, st.sampled_from(["before", "after"]), st.integers(0, 20_000).map(lambda n: DAY + n)),
     st.builds(
         tree.Number, st.sampled_from(["took", "tokens", "turns", "events"]), orders, st.integers(0, 20).map(float)

@@ -87,6 +87,15 @@ def test_a_failed_call_says_why(ref: SessionRef, maria: Browser, add: Add) -> No
     assert row.one("span", "answered").text == "→ failed card declined"
 
 
+def test_a_call_that_a_stop_ended_has_not_failed(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, call("pay", amount=5))
+    add(ref, answer("pay", {"error": "Invocation was aborted by client."}), error_code="INVOCATION_ABORTED")
+    pay, stop = rows(ref, maria)
+    assert "failed" not in pay.classes
+    assert pay.one("span", "answered").text == "→ stopped"
+    assert stop.text.startswith("Run stopped · pay")
+
+
 def test_a_call_that_an_error_ended_has_failed(ref: SessionRef, maria: Browser, add: Add) -> None:
     add(ref, call("look", call_id="a"), timestamp=1_793_000_000)
     add(ref, answer("look", {"seats": 2}, call_id="a"), timestamp=1_793_000_001)

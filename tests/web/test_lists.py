@@ -14,9 +14,11 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_user_state
-from sessions_app.reads import lists, views
+from sessions_app.reads import lists, timeline, views
+from sessions_app.search import results, sharing
+from sessions_app.search.tree import STATUSES
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.search.finding import feed
+from tests.search.finding import feed, ids, query_of, rows
 from tests.support.stored import execute
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element
@@ -162,6 +164,31 @@ def test_the_sessions_of_an_app_and_a_user_look_as_in_the_list_of_sessions(
     add(ref, {"text": "Again"}, author="user")
     add(ref, {"text": "Paid"})
     assert seen() == ("status idle erred", "done, with errors")
+
+
+def test_a_session_whose_run_was_stopped_has_not_failed_and_is_done_after_the_next(
+    ref: SessionRef, maria: Browser, add: Any
+) -> None:
+    def seen() -> tuple[str, list[str]]:
+        """Returns the status on the session's page, and the statuses of the list, of the filter and of the count."""
+        feed(ref.source)
+        statuses = [each for each in STATUSES if rows(f"status:{each}")]
+        counted = results.by_status(query_of(""), actor=SYSTEM)
+        return timeline.status_of(ref, actor=SYSTEM).name, [rows()[0].status, *statuses, *counted]
+
+    add(ref, {"text": "Pay"}, author="user")
+    add(ref, {"function_call": {"id": "c", "name": "pay", "args": {}}})
+    aborted = {"function_response": {"id": "c", "name": "pay", "response": {"error": "Invocation was aborted."}}}
+    add(ref, aborted, error_code="INVOCATION_ABORTED", error_message="Invocation was aborted.")
+    assert seen() == ("stopped", ["stopped"] * 3)
+    assert (ids("kind:stopped"), ids("error:any"), ids("aborted")) == (["s1"], [], ["s1"])
+    assert timeline.events(ref, kind="errors", actor=SYSTEM).rows == []
+    assert sharing.sharing(ref, "app", actor=SYSTEM).active == 0
+    badge = maria.open("session", **ref._asdict()).one("span", data_say="stopped")
+    assert badge.one("span", "status").classes == ["status", "stopped"]
+    add(ref, {"text": "Paid"})
+    assert seen() == ("idle", ["idle"] * 3)
+    assert (rows()[0].turns, rows()[0].error) == (1, "")
 
 
 @pytest.mark.parametrize(

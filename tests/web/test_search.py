@@ -614,6 +614,7 @@ def test_statuses_are_a_click_away_and_keep_the_rest(world: World, maria: Browse
         "Waiting": "late status:waiting",
         "Running": "late status:running",
         "Stuck": "late status:stuck",
+        "Stopped": "late status:stopped",
         "Done": "late status:idle",
     }
 
@@ -632,11 +633,11 @@ def test_statuses_say_how_many_sessions_have_them_if_that_is_cheap(
     def counted(text: str) -> list[str]:
         return open_(maria, text).one("nav", "statuses").texts("a")
 
-    assert counted("") == ["Any status", "Failed 1", "Waiting", "Running", "Stuck", "Done 2"]
+    assert counted("") == ["Any status", "Failed 1", "Waiting", "Running", "Stuck", "Stopped", "Done 2"]
     assert counted("late status:failed") == counted("")
-    assert counted("session:s2") == ["Any status", "Failed", "Waiting", "Running", "Stuck", "Done 1"]
+    assert counted("session:s2") == ["Any status", "Failed", "Waiting", "Running", "Stuck", "Stopped", "Done 1"]
     monkeypatch.setattr(results, "COUNTED", 2)
-    assert counted("") == ["Any status", "Failed", "Waiting", "Running", "Stuck", "Done"]
+    assert counted("") == ["Any status", "Failed", "Waiting", "Running", "Stuck", "Stopped", "Done"]
 
 
 # --- The preview ------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _PATIENCE_SECONDS: Final = 600.0  # after which a missing seq belongs to a trans
 class Numbered:
     """The order.Order of a source whose events have numbers."""
 
-    version = 3
+    version = 4
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -26,7 +26,14 @@ _PAGE: Final = 100
 _MOST: Final = 10_000
 _ASCENDING: Final = {"title", "user", "app"}  # the others start with the greatest
 _SOURCE: Final = re.compile(r"postgres\w*(\+\w+)?://|~?/|\.{1,2}(/|$)|.*\.db$", re.IGNORECASE)
-_STYLES: Final = {"running": "blue", "waiting": "yellow", "failed": "bold red", "stuck": "red", "idle": "dim"}
+_STYLES: Final = {
+    "running": "blue",
+    "waiting": "yellow",
+    "failed": "bold red",
+    "stopped": "yellow",
+    "stuck": "red",
+    "idle": "dim",
+}
 _WIDEST: Final = {"user": 24, "app": 20}
 _BEFORE: Final = 30  # characters of a query before a mistake in it
 _SHOWN: Final = 100

@@ -342,11 +342,13 @@ def _first_of(db: BaseDatabaseWrapper, ref: SessionRef, invocation_id: str) -> i
 
 
 def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary, waits: Sequence[Pending]) -> str:
-    """Returns whether a session's agent is at work or silent (“open”), waits for an answer (“waiting”), or is done
-    (“idle”)."""
+    """Returns whether a session's agent is at work or silent (“open”), waits for an answer (“waiting”), was “stopped”, or is
+    done or has failed (“idle”)."""
     if summary.open and _is_at_work(db, ref):
         return "open"
-    return "idle" if all(each.passed_over for each in waits) else "waiting"
+    if not all(each.passed_over for each in waits):
+        return "waiting"
+    return "stopped" if summary.stopped and not summary.failed else "idle"
 
 
 def _is_at_work(db: BaseDatabaseWrapper, ref: SessionRef) -> bool:

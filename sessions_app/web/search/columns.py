@@ -140,6 +140,7 @@ def shape_of(row: Row) -> Shape:
         "waiting": pgettext("status", "waiting for an answer"),
         "running": pgettext("status", "running"),
         "stuck": pgettext("status", "stuck"),
+        "stopped": pgettext("status", "stopped"),
     }
     if row.status in names:
         return Shape(row.status, names[row.status])

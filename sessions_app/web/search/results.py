@@ -183,6 +183,7 @@ def _statuses(asked: Asked, selected: Results, who: Actor) -> Iterator[tuple[str
         "waiting": pgettext("status", "Waiting"),
         "running": pgettext("status", "Running"),
         "stuck": pgettext("status", "Stuck"),
+        "stopped": pgettext("status", "Stopped"),
         "idle": pgettext("status", "Done"),
     }
     if len(asked.text) > LINKED:

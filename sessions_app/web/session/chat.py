@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
 
+from django.utils.translation import pgettext
+
 from ...artifacts.saved import saved_by
 from ...domain.clock import Took
 from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
@@ -23,7 +25,8 @@ _ASKS: Final = (AUTH_CALL, CONFIRMATION_CALL)
 _TRANSFER: Final = "transfer_to_agent"
 _TOGETHER: Final = 60  # seconds within which the name of an author stands once
 _TOLD: Final = frozenset(  # the kinds of event that have a line of their own, beside what was said in them
-    {"rewind", "compaction", "transfer", "escalation"} | {"output", "state", "interrupted", "remote", "unknown"}
+    {"rewind", "compaction", "transfer", "escalation", "stopped"}
+    | {"output", "state", "interrupted", "remote", "unknown"}
 )
 _OF_PARTS: Final = {"call": "tool", "response": "tool", "image": "media", "file": "media", "code_result": "code"}
 
@@ -102,6 +105,8 @@ class Message:
     @property
     def answered(self) -> str:
         """Returns what the tool answered, in short."""
+        if self.answer and "stopped" in self.answer.event.description.kinds:  # ADK answered in the tool's place
+            return pgettext("status", "stopped")
         return answer(self.answer.part) if self.answer else ""
 
     @property
@@ -170,7 +175,7 @@ class _Talk:
         if event.unread:
             self.rows.append(Message("note", event))
             return
-        if event.data.get("error_code") or event.data.get("error_message"):
+        if "error" in told.kinds:
             self.rows.append(Message("error", event, stops=self._stop(event) if is_exception(told) else None))
         if by_model(event.data, told):
             self.asked[_asker(event)] = []
