@@ -62,7 +62,7 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
 def running_of(told: Iterable[Told], now: float, silence: float) -> Running | None:
     """Returns what `running` returns, for events with their descriptions."""
     session = _Session(silence)
-    for event, said in _live(told):
+    for event, said in live_events(told):
         if said.edit:
             session.end(ended_by(said.edit))
         else:
@@ -81,7 +81,7 @@ def running_of(told: Iterable[Told], now: float, silence: float) -> Running | No
     return min(in_flight, key=lambda each: each.waiting, default=None)  # min takes the first of equals: the newest
 
 
-def _live(told: Iterable[Told]) -> list[Told]:
+def live_events(told: Iterable[Told]) -> list[Told]:
     """Returns the events that belong to an agent's run or end one, without those that a rewind undid.
 
     Compactions are left out, as are edits that ended nothing.

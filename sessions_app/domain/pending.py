@@ -13,7 +13,16 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part
-from .invocations import begins_turn, seconds_of, stands_for, taken_back, updates_of
+from .invocations import (
+    Running,
+    Told,
+    begins_turn,
+    live_events,
+    seconds_of,
+    stands_for,
+    taken_back,
+    updates_of,
+)
 from .json_values import as_object
 from .kinds import describe
 
@@ -179,17 +188,40 @@ def waiting(log: Sequence[Entry]) -> list[Pending]:
     ]
 
 
-def unfinished(last: Mapping[str, Any], said: Description) -> bool:
-    """Returns whether an invocation that ended with this event can be continued: it ended with a message of the user, a call
-    without a response, a response, or because it was stopped. ADK itself checks nothing: it would add to a finished one."""
-    if rewinds(said) or said.edit:
-        return False
+def unfinished(told: Sequence[Told], silent: Running | None) -> Told | None:
+    """Returns the last event of a run that can be continued, from a session's newest events, the oldest first, of which
+    nothing runs or waits; `silent` is the invocation that started and doesn't say that it has ended.
+
+    Such a run ended with a message of the user, a call without a response, a response, or a stop, or between two agents.
+    ADK itself checks nothing: it would add to a finished one. But it refuses a SequentialAgent, ParallelAgent or
+    LoopAgent in an app that isn't resumable, and its events show that."""
+    live = [each for each in live_events(told) if not each[1].edit]
+    if not live or any(not each.passed_over for each in pending([event for event, _said in told])):
+        return None
+    last, said = live[-1]
+    invocation = last.get("invocation_id")
+    is_between = silent is not None and silent.invocation_id == invocation
+    own = [each for each in live if each[0].get("invocation_id") == invocation]
+    return live[-1] if (is_between or _breaks_off(last, said)) and not _cannot_resume(own) else None
+
+
+def _breaks_off(last: Mapping[str, Any], said: Description) -> bool:
     if last.get("error_code"):
         return "stopped" in said.kinds
     if said.author == "user":
         return begins_turn(said) or bool(said.responses)
     asks = any(call.waiting or call.name in _KIND_OF for call in said.calls)
     return bool(said.calls or said.responses) and not asks
+
+
+def _cannot_resume(own: Sequence[Told]) -> bool:
+    """Returns whether an invocation is surely of such an agent in such an app, by all its events: an agent of any other kind
+    has a path among ADK's nodes, and a resumable app notes where it is."""
+    by_agents = [(event, said.actions) for event, said in own if said.author != "user" and "stopped" not in said.kinds]
+    notes = any("agent_state" in actions or actions.get("end_of_agent") for _event, actions in by_agents)
+    nodes = [event.get("node_info") for event, _actions in by_agents]
+    is_whole = own[0][1].author == "user" and bool(nodes) and all(isinstance(each, dict) for each in nodes)
+    return is_whole and not notes and not any(as_object(each).get("path") for each in nodes)
 
 
 def _text(value: Any) -> str:

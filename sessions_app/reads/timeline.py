@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import shown
+from ..domain import pending
 from ..domain.edit_note import ended_by
 from ..domain.errors import Invalid, NotFound
 from ..domain.invocations import Running, begins_turn, running_of
@@ -147,7 +148,7 @@ class SessionStatus:
 
     `running` is the invocation in flight, `cut` the edit that ended the newest invocation, and `failed` the last error of a
     turn that failed. `last` is when it was last active; None if only edits were read. `at_work` is what the agent does, if
-    that is known."""
+    that is known; `unfinished` is the last event of a run that can be continued."""
 
     name: str
     running: Running | None
@@ -155,6 +156,7 @@ class SessionStatus:
     failed: EventView | None
     last: float | None
     at_work: AtWork | None = None
+    unfinished: EventView | None = None
 
 
 def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
@@ -176,7 +178,9 @@ def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
     else:
         stopped = last and "stopped" in last.description.kinds
         name = "failed" if failed else "none" if no_turns else "stopped" if stopped else "idle"
-    return SessionStatus(name, run, cut, failed, last.timestamp if last else None, known.at_work)
+    ended = None if run else pending.unfinished(events, silent)
+    unfinished = next((view for view in newest if ended and view.data is ended[0]), None)
+    return SessionStatus(name, run, cut, failed, last.timestamp if last else None, known.at_work, unfinished)
 
 
 def _failure(newest: Sequence[EventView]) -> EventView | None:

@@ -27,7 +27,7 @@ from ..access import at_rest
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record, record_with
 from ..access.shown import check_unmasked
-from ..domain import credentials, pending
+from ..domain import credentials
 from ..domain.edit_note import RUN as NOTE
 from ..domain.edit_note import run_of
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
@@ -56,7 +56,6 @@ _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, 
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
 _MOST_SAID: Final = 1_000_000  # characters that agents say in a run and that aren't stored yet
 TELL_SECONDS: Final = 0.05  # at least, between two times that people are told what it says
-_GLANCE: Final = 20  # events that are looked at: edits may follow the last one of an agent
 _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
 _DYING_SECONDS: Final = 4.0  # that a child may still write after its adkweb died
 
@@ -132,18 +131,6 @@ def say(
     return job
 
 
-def unfinished(ref: SessionRef, *, actor: Actor) -> EventView | None:
-    """Returns the last event of a session, without edits, if its invocation can be continued, and doesn't wait for an
-    answer."""
-    actor.check_sees(ref)
-    latest = timeline.events(ref, limit=_GLANCE, actor=SYSTEM).rows
-    last = next((view for view in reversed(latest) if not view.description.edit), None)
-    if last is None or not pending.unfinished(last.data, last.description):
-        return None
-    waiting = pending.pending([view.data for view in latest])
-    return None if any(each.invocation_id == last.invocation_id for each in waiting) else last
-
-
 def go_on(ref: SessionRef, *, actor: Actor) -> Job:
     """Starts the run that continues an invocation that didn't finish: its open calls may run again. Raises as `say`, and
     Conflict if there is nothing to continue."""
@@ -151,9 +138,9 @@ def go_on(ref: SessionRef, *, actor: Actor) -> Job:
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
         raise AgentError(why)
-    if (last := unfinished(ref, actor=actor)) is None:
-        raise Conflict(_("The last run has finished, so there's nothing to continue."))
     after = newest(ref, actor=actor)
+    if (last := timeline.status_of(ref, actor=SYSTEM).unfinished) is None:
+        raise Conflict(_("The last run has finished, so there's nothing to continue."))
     with transaction.atomic():
         job = make(ref, [], after, actor=actor, invocation=last.invocation_id)
         record("run-continued", actor.name, ref=ref, run=job.pk.hex)

@@ -30,7 +30,7 @@ from ..edits.proposals import Proposal
 from ..http.problems import status_of
 from ..jobs.lease import WAITING
 from ..models import Job
-from ..reads import at_work, timeline, views
+from ..reads import timeline, views
 from ..running import answers, files, runs
 from ..running.answers import Given
 from ..running.first import First, Replaced, replaced
@@ -204,9 +204,16 @@ def _page(
     return page(request, "answers/_cards.html", {"ref": ref, **context, **(more or {})}, status)
 
 
-def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, again: str = "") -> dict[str, Any]:
+def context_of(
+    ref: SessionRef,
+    who: Actor,
+    cards: list[Card] | None = None,
+    again: str = "",
+    status: timeline.SessionStatus | None = None,
+) -> dict[str, Any]:
     """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice; `again` is the
     event with the message that is edited and sent again."""
+    status = status or timeline.status_of(ref, actor=who)
     last, shown = runs.last(ref), _cards(ref, who) if cards is None else cards
     run = last if last and last.state == WAITING else None
     sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
@@ -215,9 +222,9 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None, aga
     may = who.may_write("operate", ref.source, ref.app_name)
     failed = last if may and runs.ended_badly(last) else None
     may_write = may and not agents.why_not(ref.source, ref.app_name)
-    work = None if run else at_work.of(ref, actor=who).at_work
+    work = None if run else status.at_work
     is_idle = not (run or work)
-    unfinished = runs.unfinished(ref, actor=who) if may_write and is_idle else None
+    unfinished = status.unfinished if may_write and is_idle and all(card.passed_over for card in shown) else None
     may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
     opened = _replaced(ref, again, who) if may_edit and is_idle else None
     unsent = failed if not opened else None  # a message that is opened comes with its own text

@@ -1,6 +1,7 @@
 """Calls that wait for an answer are read from the stored events alone."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.domain.description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
 from sessions_app.domain.invocations import running
 from sessions_app.domain.kinds import describe
-from sessions_app.domain.pending import MOST, Entry, Pending, add, asked, entries, pending, waiting
+from sessions_app.domain.pending import MOST, Entry, Pending, add, asked, entries, pending, unfinished, waiting
 from tests.domain.test_invocations import Event, answers, asks, call_part, calls, event, rewind, says, user
 from tests.strategies import hostile_events, json_values
 
@@ -107,6 +108,38 @@ def test_a_stopped_run_waits_no_longer() -> None:
     both = [user(), asks("c1", "first"), asks("c2", "second")]
     assert tools(*both, answers("c1", **sealed)) == ["second"]
     assert tools(*both, event("agent", error_code="ConnectionError")) == ["first", "second"]
+
+
+STOP = event("agent", error_code="INVOCATION_ABORTED")
+FIRST, SECOND = ({"agent_state": {"current_sub_agent": name}} for name in ("first", "second"))
+
+
+@pytest.mark.parametrize(
+    ("events", "last"),
+    [
+        ([user()], 0),
+        ([user(), calls()], 1),
+        ([user(), calls(), answers("c1")], 2),
+        ([user(), STOP], 1),
+        ([user(), calls(), STOP, event("maria", custom_metadata={"adkweb": {"actor": "maria"}})], 2),
+        ([user(), says("agent")], None),
+        ([user(), event("agent", error_code="429")], None),
+        ([user(), asks(), STOP, user(run="e-2"), STOP | {"invocation_id": "e-2"}], 4),
+        ([user(), asks(), calls("c2")], None),  # a call of the session waits
+        ([user(), says("agent"), user(run="e-2"), calls(run="e-2"), rewind("e-2", run="e-3")], None),
+        ([user(), calls(), user(run="e-2"), calls(run="e-2"), rewind("e-2", run="e-3")], 1),
+        # ADK refuses what no node did and no checkpoint tells of, if that is seen from the beginning
+        ([user(), calls(node_info={"path": "agent@1"})], 1),
+        ([user(), calls(node_info={"path": ""})], None),
+        ([user(), calls(node_info={"path": ""}), STOP], None),
+        ([calls(node_info={"path": ""})], 0),
+        ([user(), event("pair", actions=FIRST), calls(node_info={"path": ""})], 2),
+        ([user(), event("pair", actions=FIRST, node_info={"path": ""}), says(), event("pair", actions=SECOND)], 3),
+    ],
+)
+def test_what_breaks_off_is_continued_unless_adk_would_refuse_it(events: list[Event], last: int | None) -> None:
+    told = [(each, describe(each)) for each in events]
+    assert unfinished(told, running(events, 2_000, math.inf)) == (None if last is None else told[last])
 
 
 def test_the_newest_of_two_questions_with_one_id_counts() -> None:

@@ -170,7 +170,7 @@ def test_an_invocation_that_waits_for_an_answer_is_not_continued_without_one(sou
     with pytest.raises(Conflict, match="nothing to continue"):
         runs.go_on(ref, actor=SYSTEM)
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).message == ""
-    assert runs.unfinished(ref, actor=SYSTEM) is None
+    assert timeline.status_of(ref, actor=SYSTEM).unfinished is None
 
 
 def test_an_answer_after_a_rewind_is_not_sent(source: str) -> None:

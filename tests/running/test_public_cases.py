@@ -18,6 +18,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict
 from sessions_app.domain.pending import CONFIRMATION, Pending, pending
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
@@ -31,6 +32,7 @@ from sessions_app.writes.sessions import create_session
 from tests.running.test_answers import BOTH, YES, ended, rows, source  # noqa: F401 - a fixture
 from tests.servers import PostgreSQL
 from tests.support.at_work import until
+from tests.support.stored import execute
 
 DONE = Given(value={"status": "done"})
 Ran = Callable[[SessionRef], dict[str, int]]
@@ -227,6 +229,47 @@ def test_that_adk_does_not_continue_an_agent_is_said_without_ids(source: str) ->
     append_event(ref, {**message, "timestamp": time.time() - 3600}, actor=SYSTEM)
     job = ended(runs.go_on(ref, actor=SYSTEM))
     assert job.message == "ADK can continue this kind of agent only in a resumable app. Write a message instead."
+
+
+def test_two_agents_in_a_row_go_on_only_in_an_app_that_can_be_resumed(
+    source: str,  # noqa: F811
+    ran: Ran,
+    agents: Path,
+) -> None:
+    """adk-python#5485, and adk-docs#784: ADK says itself which app it won't continue, by what it stores."""
+    refs = [new(source, app=app) for app in ("pair", "long_pair")]
+    with held(agents):
+        jobs = in_the_middle(ran, dict.fromkeys(refs, "wait"))
+        for ref, job in jobs.items():
+            runs.stop(ref, actor=SYSTEM)
+            ended(job)
+    short, long = refs
+    with pytest.raises(Conflict, match="nothing to continue"):
+        runs.go_on(short, actor=SYSTEM)
+    end_well([runs.go_on(long, actor=SYSTEM)])
+    assert [row.description.author for row in rows(long) if row.description.text] == ["user", "first", "second"]
+
+
+@pytest.mark.parametrize(("step", "again"), [(2, []), (1, ["first"])])
+def test_a_run_that_was_killed_between_two_agents_goes_on(
+    source: str,  # noqa: F811
+    step: int,
+    again: list[str],
+) -> None:
+    """By ADK's own notes: until it has noted that the second is next, it runs the first once more."""
+    ref = new(source, app="long_pair")
+    end_well([runs.say(ref, "look", actor=SYSTEM)])
+    notes = [row for row in rows(ref) if row.description.kind == "checkpoint" and row.description.author != "second"]
+    end = notes[step]  # of: the first is next, it has ended, the second is next, all have ended
+    ids = [row.id for row in rows(ref)]
+    later = ids[ids.index(end.id) + 1 :]
+    execute(source, f"DELETE FROM events WHERE id IN ({', '.join(['%s'] * len(later))})", later)
+    assert timeline.status_of(ref, actor=SYSTEM).unfinished.id == end.id
+    end_well([runs.go_on(ref, actor=SYSTEM)])
+    authors = [row.description.author for row in rows(ref) if row.description.text]
+    assert authors == ["user", "first", *again, "second"]
+    with pytest.raises(Conflict, match="nothing to continue"):
+        runs.go_on(ref, actor=SYSTEM)
 
 
 def test_the_message_of_a_run_that_was_stopped_is_edited_and_sent_again(

@@ -65,6 +65,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
     wrote = NOBODY if "behind" in then else who_wrote(view, actor(request), upto)  # the page does not wait twice
+    status = timeline.status_of(ref, actor=actor(request))
     context = {
         **then,
         "view": view,
@@ -73,7 +74,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "revision": view.revision,
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
-        "status": timeline.status_of(ref, actor=actor(request)),
+        "status": status,
         "has_errors": upto.has_errors,
         "hold": holds.of(ref, actor=actor(request)),
         "queued": queue.of_session(ref, actor=actor(request)),
@@ -81,7 +82,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "ordered": database.has_order(ref.source),
         "target": of_session(view, wrote, whole=whole),
         **labels.of_session(ref, actor(request)),
-        **answers.context_of(ref, actor(request), again=request.GET.get("again", "")),
+        **answers.context_of(ref, actor(request), again=request.GET.get("again", ""), status=status),
         **_timeline(request, ref, then.get("event"), upto),
     }
     pins = urlencode({"pin": [key.encode("utf-8", "replace") for key in pinned(request)]}, doseq=True)
