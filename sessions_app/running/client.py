@@ -34,16 +34,12 @@ class Server(Protocol):
     def is_running(self) -> bool:
         """Returns whether it is there, as far as adkweb knows."""
 
-    @property
-    def log(self) -> list[str]:
-        """Returns the last lines of its output, as far as adkweb sees it."""
-
     def connect(self, seconds: float) -> http.client.HTTPConnection:
         """Returns an open connection. Raises OSError, and AgentError if adkweb may not connect there."""
 
 
 def get(server: Server, path: str) -> Any:
-    """Returns what an ADK server answers. Raises AgentError, with the `status` of an answer that isn't 200."""
+    """Returns what an ADK server answers. Raises AgentError; if it isn't 200, with its `status` and `why`."""
     try:
         connection = server.connect(_CONNECT_SECONDS)
         over = connection.sock  # a server may answer forever, a byte at a time
@@ -58,7 +54,7 @@ def get(server: Server, path: str) -> Any:
             late.cancel()
             connection.close()
         if answer.status != http.HTTPStatus.OK:
-            raise AgentError(_refusal(server, answer.status, body), status=answer.status)
+            raise _refusal(server, answer.status, body)
         return json.loads(body)
     except (OSError, http.client.HTTPException) as error:
         raise AgentError(_("The agent's server can't be reached: %(why)s") % {"why": str(error)[:_WORDS]}) from error
@@ -93,8 +89,7 @@ class Stream:
             connection.request("POST", self._path, self._body, self._headers)
             with connection.getresponse() as answer:  # which has the socket if the server won't keep it open
                 if answer.status != http.HTTPStatus.OK:
-                    why = _refusal(self._server, answer.status, answer.read(_LONGEST))
-                    raise AgentError(why, status=answer.status)
+                    raise _refusal(self._server, answer.status, answer.read(_LONGEST))
                 lines = 0
                 while line := answer.readline(_LONGEST):
                     lines += 1
@@ -148,13 +143,13 @@ def _words(server: Server, said: object) -> str:
     return text[:_WORDS]
 
 
-def _refusal(server: Server, status: int, body: bytes) -> str:
+def _refusal(server: Server, status: int, body: bytes) -> AgentError:
     try:
         why = _words(server, json.loads(body)["detail"])
     except (ValueError, RecursionError, TypeError, KeyError):
         if 300 <= status < 400:
-            return _("The agent's server leads to another address (%(status)s). Redirects aren't followed.") % {
-                "status": status
-            }
+            words = _("The agent's server leads to another address (%(status)s). Redirects aren't followed.")
+            return AgentError(words % {"status": status}, status=status)
         why = http.client.responses.get(status, "")
-    return _("The agent's server refused: %(why)s (%(status)s)") % {"why": why, "status": status}
+    words = _("The agent's server refused: %(why)s (%(status)s)") % {"why": why, "status": status}
+    return AgentError(words, status=status, why=why)

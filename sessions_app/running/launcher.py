@@ -28,7 +28,10 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import uvicorn
-from starlette.responses import PlainTextResponse
+from fastapi.exception_handlers import http_exception_handler
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
@@ -84,13 +87,25 @@ def _app(order: dict[str, Any]) -> ASGIApp:
     get_service_registry().register_session_service("folder", sessions)
     get_service_registry().register_artifact_service("folder", artifacts)
     rebase()
-    return get_fast_api_app(
+    app = get_fast_api_app(
         agents_dir=order["agents"],
         session_service_uri=order["sessions"] or "folder://",
         artifact_service_uri=order["artifacts"] or "folder://",
         web=False,
         bind_host="127.0.0.1",  # turns on ADK's guard against other hosts and origins
     )
+    for kind in (HTTPException, Exception):
+        app.add_exception_handler(kind, _say_why)
+    return app
+
+
+async def _say_why(request: Request, error: Any) -> Response:
+    """Says which error it was where ADK only says that there was one, as for an agent that can't be loaded: in the output,
+    other agents of the folder print, too."""
+    cause = error.__cause__ if isinstance(error, HTTPException) else error
+    if getattr(error, "status_code", 500) != 500 or cause is None:
+        return await http_exception_handler(request, error)
+    return JSONResponse({"detail": f"{type(cause).__name__}: {cause}"}, 500)
 
 
 # --- Who may ask, and until when --------------------------------------------------------------------------------------

@@ -340,7 +340,7 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
 
 def _reason(error: AgentError, server: Server, stream: Stream) -> str:
     """Returns what went wrong; for an agent that can't be loaded, what its server says."""
-    time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
+    time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone
     until = time.monotonic() + (0.0 if stream.refused or server.is_remote else _DYING_SECONDS)
     while server.is_running and time.monotonic() < until:  # the adkweb that started it may have ended
         time.sleep(_LOOK_SECONDS / 2)
@@ -350,7 +350,7 @@ def _reason(error: AgentError, server: Server, stream: Stream) -> str:
         return _("ADK can continue this kind of agent only in a resumable app. Write a message instead.")
     if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
         return error.message
-    return _("The agent can't run: %(why)s") % {"why": servers.last_line(server) or error.message}
+    return _("The agent can't run: %(why)s") % {"why": error.detail["why"]}
 
 
 class Spoken(NamedTuple):

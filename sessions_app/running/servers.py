@@ -64,7 +64,6 @@ class Address:
             raise AgentError(error.message) from error
         self.url = at.url
         headers = {"Host": self._endpoint.authority, "User-Agent": "adkweb"}
-        self.log: list[str] = []
         if at.header:
             try:
                 headers[at.header] = at_rest.decrypted(at.value, _PURPOSE)
@@ -118,7 +117,11 @@ def told_to(actor: Actor) -> Iterator[None]:
     try:
         yield
     except AgentError as error:
-        raise AgentError(shown_words_anywhere(error.message, actor), **error.detail) from error
+        detail = {
+            name: shown_words_anywhere(value, actor) if isinstance(value, str) else value
+            for name, value in error.detail.items()
+        }
+        raise AgentError(shown_words_anywhere(error.message, actor), **detail) from error
 
 
 def _here(source: str, app_name: str) -> tuple[Path, str | None]:
@@ -171,8 +174,8 @@ def _reads(server: client.Server, ref: SessionRef) -> bool:
 @dataclass(frozen=True, slots=True)
 class Reached:
     """What a test of an app's server has shown: google-adk's `version`, "" if it doesn't say; the `apps` that the actor may
-    see, and whether the app is one of them; whether its code `loads`, and if not, the line that says why, for people who may
-    read the output; and whether it uses the `same` database, None if the app has no session yet."""
+    see, and whether the app is one of them; whether its code `loads`, and why not; and whether it uses the `same` database,
+    None if the app has no session yet."""
 
     version: str
     is_old: bool
@@ -195,14 +198,14 @@ def test(source: str, app_name: str, *, actor: Actor) -> Reached:
         has_app = app_name in listed
         sessions = lists.sessions(source, app_name, limit=1, actor=SYSTEM).rows
         version = _version(server)
-        loads = not has_app or _loads(server, app_name)
+        why = _why_broken(server, app_name) if has_app else None
         return Reached(
             version,
             bool(version) and tuple(map(int, re.findall(r"\d+", version)[:2])) < children.OLDEST,
             actor.seen(source, sorted(map(str, listed))),
             has_app,
-            loads,
-            "" if loads else _why_broken(server, source, app_name, actor),
+            why is None,
+            shown_words_anywhere(why or "", actor),
             _reads(server, sessions[0].ref) if has_app and sessions else None,
         )
 
@@ -215,25 +218,14 @@ def _version(server: client.Server) -> str:
     return str(told.get("version", ""))[:40] if isinstance(told, dict) else ""
 
 
-def _loads(server: client.Server, app_name: str) -> bool:
-    """Returns whether the code of an agent can be loaded. This loads it, as the first message would."""
+def _why_broken(server: client.Server, app_name: str) -> str | None:
+    """Returns why the code of an agent can't be loaded, None if it can. This loads it, as the first message would."""
     try:
         client.get(server, f"/apps/{quote(app_name, safe='')}/app-info")
     except AgentError as error:
-        return error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR
-    return True
-
-
-def _why_broken(server: client.Server, source: str, app_name: str, actor: Actor) -> str:
-    if server.is_remote or not _operates_all(_here(source, app_name)[0], actor):
-        return ""
-    return shown_words_anywhere(last_line(server), actor)
-
-
-def last_line(server: client.Server) -> str:
-    """Returns the last line that a server has printed: of a traceback, what went wrong."""
-    time.sleep(0.1)  # it is printed a moment after the answer
-    return next((line for line in reversed(server.log) if line.strip()), "")
+        if error.detail.get("status") == http.HTTPStatus.INTERNAL_SERVER_ERROR:
+            return str(error.detail["why"])
+    return None
 
 
 # --- How it is --------------------------------------------------------------------------------------------------------

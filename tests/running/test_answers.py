@@ -89,7 +89,6 @@ def at(server: socket.socket, *, is_running: bool = True) -> Any:
         headers={},
         is_remote=False,
         is_running=is_running,
-        log=[],
         connect=connect,
     )
 
@@ -426,6 +425,19 @@ def test_an_answer_that_could_not_be_checked_is_not_sent_later(source: str, monk
     assert runs.running(ref) is None
 
 
+NOISE = """
+import threading, time
+
+def print_all_the_time():
+    while True:
+        print("noise")
+        time.sleep(0.001)
+
+threading.Thread(target=print_all_the_time, daemon=True).start()
+raise ValueError("another app's reason")
+"""
+
+
 def test_why_a_message_did_not_reach_the_agent_is_kept_with_its_text(
     source: str, agents: Path, tmp_path: Path, settings: Any
 ) -> None:
@@ -433,9 +445,15 @@ def test_why_a_message_did_not_reach_the_agent_is_kept_with_its_text(
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("from . import agent")
     (broken / "agent.py").write_text("raise ImportError('no such model')")
+    noisy = tmp_path / "broken" / "noisy"
+    noisy.mkdir()
+    (noisy / "__init__.py").write_text(NOISE)
     settings.AGENTS = {source: str(broken.parent)}
+    other = create_session(source, "noisy", "ana", actor=SYSTEM)
+    runs.say(other, "hello", actor=SYSTEM)
     ref = create_session(source, "helper", "ana", session_id="s4", actor=SYSTEM)
     job = ended(runs.say(ref, "hello", actor=SYSTEM))
+    assert job.message.startswith("The agent can't run: ImportError: ")
     assert "no such model" in job.message
     assert runs.last(ref) == job
     assert runs.ended_badly(job)
