@@ -66,13 +66,14 @@ class Stream:
     """The open `/run_sse` of an ADK server: iterate over it for the events. `close` ends the agent's run, from any thread.
 
     `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it, or
-    not any longer, and `done` when it has said everything."""
+    not any longer, and `done` when it has said everything. `continues` tells whether it is to go on without a message."""
 
     def __init__(self, server: Server, body: Mapping[str, Any]) -> None:
         self._server = server
         self._path = urlsplit(server.url).path.rstrip("/") + "/run_sse"
         self._headers = {**server.headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
         self._body = json.dumps(body).encode()
+        self.continues = "newMessage" not in body
         self._socket: socket.socket | None = None
         self.begun = self.refused = self.closed = self.done = False
 

@@ -346,7 +346,8 @@ def _reason(error: AgentError, server: Server, stream: Stream) -> str:
         time.sleep(_LOOK_SECONDS / 2)
     if not server.is_running:
         return _("The agent's process ended while the agent was running.")
-    if "or a resumable app" in error.message:  # ADK's words, with ids beside them
+    # ADK has no class or status of its own for it, and its words have ids beside them.
+    if stream.continues and error.message.startswith("ValueError: ") and "resumable app" in error.message:
         return _("ADK can continue this kind of agent only in a resumable app. Write a message instead.")
     if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
         return error.message

@@ -530,6 +530,19 @@ def tell(heard: socket.socket, lines: bytes) -> None:
         heard.recv(1)  # until the other side has gone
 
 
+def test_what_an_agent_says_about_resumable_apps_is_not_taken_for_adk_s_refusal(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s2", actor=SYSTEM)
+    words = "ValueError: I know only a resumable app."
+    line = b"data: " + json.dumps({"error": words}).encode() + b"\n"
+    with socket.create_server(("127.0.0.1", 0)) as server, monkeypatch.context() as patched:
+        child = at(server)
+        patched.setattr(children, "of", lambda *names, **options: child)
+        threading.Thread(target=lambda: tell(server.accept()[0], line)).start()
+        assert ended(runs.say(ref, "hello", actor=SYSTEM)).message == words
+
+
 def test_what_the_agent_s_server_refused_can_be_answered_again(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref, event, call = asking(source)
     with socket.create_server(("127.0.0.1", 0)) as server, monkeypatch.context() as patched:
