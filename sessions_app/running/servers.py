@@ -174,8 +174,8 @@ def _reads(server: client.Server, ref: SessionRef) -> bool:
 @dataclass(frozen=True, slots=True)
 class Reached:
     """What a test of an app's server has shown: google-adk's `version`, "" if it doesn't say; the `apps` that the actor may
-    see, and whether the app is one of them; whether its code `loads`, and why not; and whether it uses the `same` database,
-    None if the app has no session yet."""
+    see, and whether the app is one of them; whether its code `loads`, and why not if adkweb started it; and whether it uses
+    the `same` database, None if the app has no session yet."""
 
     version: str
     is_old: bool
@@ -205,7 +205,7 @@ def test(source: str, app_name: str, *, actor: Actor) -> Reached:
             actor.seen(source, sorted(map(str, listed))),
             has_app,
             why is None,
-            shown_words_anywhere(why or "", actor),
+            "" if server.is_remote else shown_words_anywhere(why or "", actor),
             _reads(server, sessions[0].ref) if has_app and sessions else None,
         )
 
