@@ -6,9 +6,10 @@ over at once; if the session goes on all the same, someone who reports nothing r
 """
 
 import json
+import math
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from django.conf import settings
@@ -40,11 +41,19 @@ class AtWork:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about a session's agent: what it does, if it runs; and the time of an event up to which every run is
-    over, 0.0 if nothing is known."""
+    """What is known about a session's agent: what it does, if it runs; and which invocations are `over`, each up to the time
+    of an event, by the clock of its own process; "" stands for all of them."""
 
     at_work: AtWork | None = None
-    over: float = 0.0
+    over: Mapping[str, float] = field(default_factory=dict)
+
+    def is_over(self, invocation_id: str, last: float) -> bool:
+        """Returns whether an invocation is over whose last event has this time."""
+        return last <= max(self.over.get(invocation_id, 0.0), self.over.get("", 0.0))
+
+    def with_end(self, row: Report) -> "Known":
+        """Returns what is known with a report of what doesn't run any longer."""
+        return replace(self, over={**self.over, row.invocation: row.at + _LATE})
 
     def running(self, events: Sequence[Told]) -> Running | None:
         """Returns the invocation that runs, otherwise the newest one that waits, otherwise None, by a session's newest
@@ -56,8 +65,8 @@ class Known:
                 return busy or Running("", work.since, work.since, waiting=False)
             calls = (work.name,) if work.step == "tool" else ()
             return Running(work.invocation_id, work.since, work.step_since, waiting=False, calls=calls)
-        if busy and busy.last <= self.over:
-            return running_of(events, time.time(), -1.0)  # what waits, waits on
+        if busy and self.is_over(busy.invocation_id, busy.last):
+            return running_of(events, time.time(), -math.inf)  # what waits, waits on
         return guess
 
 
@@ -86,7 +95,7 @@ def known(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Kno
             if row.is_running:
                 result[ref] = replace(before, at_work=_reported(row, shown_words(row.name, actor, ref.app_name)))
             else:
-                result[ref] = replace(before, over=max(before.over, row.at + _LATE))
+                result[ref] = before.with_end(row)
     by_names = {(where[ref], *ref[1:]): ref for ref in refs}
     sessions = {ref.session_id for ref in refs}
     for job in tables.rows_of(Job.objects.filter(kind="run", state="waiting", session_id__in=sessions)):
@@ -105,7 +114,7 @@ def everywhere() -> dict[tuple[str, str], Known]:
         if row.is_running:
             result[row.where, row.digest] = replace(before, at_work=_reported(row, ""))
         else:
-            result[row.where, row.digest] = replace(before, over=max(before.over, row.at + _LATE))
+            result[row.where, row.digest] = before.with_end(row)
     for job in Job.objects.filter(kind="run", state="waiting")[:MOST]:
         key = job.where, digest_of(job.app_name, job.user_id, job.session_id)
         result[key] = replace(result.get(key, NOTHING), at_work=AtWork(job.created, is_own=True))

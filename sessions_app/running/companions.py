@@ -68,13 +68,18 @@ def hear(process: str, at: float, said: Iterable[Said], *, account: str, apps: s
 
 
 def _note(row: Report, said: Said, process: str, at: float, account: str) -> bool:
-    """Stores what a process says. Returns False if it isn't the one whose run this is."""
+    """Stores what a process says. Returns False if it isn't the one whose run this is.
+
+    A page says since when something runs, so those times are by adkweb's clock. When it ended is by that of the process, as
+    its events are."""
+    now = time.time()
+    ahead = at - now
     if row.is_running and (row.process, row.account) != (process, account):
         return False
     if not row.is_running:  # it begins, or goes on after an answer
-        row.process, row.account, row.since, row.stopped_by = process, account, said.since, ""
-    row.beat, row.at, row.ended = time.time(), said.ended or at, said.ended is not None
-    row.step, row.name, row.step_since = said.step, said.name, said.step_since
+        row.process, row.account, row.since, row.stopped_by = process, account, said.since - ahead, ""
+    row.beat, row.at, row.ended = now, said.ended or at, said.ended is not None
+    row.step, row.name, row.step_since = said.step, said.name, said.step_since - ahead
     row.save()
     return True
 

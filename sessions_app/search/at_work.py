@@ -6,6 +6,7 @@ from typing import Final
 
 from ..models import SearchSession
 from ..reads import at_work
+from .folding import Summary
 
 # The words of the partial index search_phase. Without these very words, SQLite would look at every session.
 BUSY: Final = "NOT (s.phase = 'idle')"
@@ -27,14 +28,14 @@ class Numbers:
             return cls()
         digests = {digest for _where, digest in known}
         rows = SearchSession.objects.filter(digest__in=digests).values_list(
-            "pk", "source__where", "digest", "phase", "last"
+            "pk", "source__where", "digest", "phase", "last", "summary"
         )
         running, over = set(), set()
-        for number, where, digest, phase, last in rows:
+        for number, where, digest, phase, last, summary in rows:
             of = known.get((where, digest))
             if of and of.at_work:
                 running.add(number)
-            elif of and phase == "open" and last <= of.over:
+            elif of and phase == "open" and of.is_over(Summary.stored(summary).invocation, last):
                 over.add(number)
         return cls(frozenset(running), frozenset(over))
 

@@ -53,6 +53,7 @@ class Summary:
     spoken: bool = False  # has an event that is not an edit
     open: bool = False  # the last event was not a last word
     stopped: bool = False  # someone stopped the last run
+    invocation: str = ""  # the last one
     read: int = 0  # the seq of the last event, and its id
     read_id: str = ""
     segments: int = 0  # of the index of words
@@ -140,6 +141,7 @@ def fold(so_far: Summary, event: Mapping[str, Any], description: Description, se
         spans += _calls(so_far, description, ended, seq)
         spans += _turn(so_far)
         so_far.stopped = "stopped" in description.kinds
+        so_far.invocation = clean(str(event.get("invocation_id") or ""))
         so_far.open = description.author == "user" or bool(
             description.calls or description.responses or event.get("partial") or description.actions.get("agent_state")
         )

@@ -39,10 +39,10 @@ def ref(own: str, new_store: Callable[[str], str], open_source: Callable[[str], 
     return ref
 
 
-def said(ref: SessionRef, invocation: str, event_id: str) -> None:
+def said(ref: SessionRef, invocation: str, event_id: str, **more: Any) -> None:
     """Stores what a user has said."""
     content = {"role": "user", "parts": [{"text": "Hello"}]}
-    event = {"id": event_id, "author": "user", "invocation_id": invocation, "content": content}
+    event = {"id": event_id, "author": "user", "invocation_id": invocation, "content": content, **more}
     append_event(ref, event, actor=SYSTEM)
 
 
@@ -50,9 +50,9 @@ def program(apps: str = "*", name: str = "one") -> Program:
     return Program(tokens.create(name, "companion", apps, by=as_admin("maria"))[1])
 
 
-def report(of: Program, process: str = A, **changes: Any) -> int:
-    """Reports on the invocation of `ref`, and returns what is answered."""
-    now = time.time()
+def report(of: Program, process: str = A, ahead: float = 0.0, **changes: Any) -> int:
+    """Reports on the invocation of `ref`, by a clock that is so many seconds ahead, and returns what is answered."""
+    now = time.time() + ahead
     invocation = {
         "invocation": "i1",
         "app_name": "helper",
@@ -87,6 +87,32 @@ def test_what_is_reported_is_known_and_over_as_soon_as_it_is_reported_to_have_en
     assert timeline.status_of(ref, actor=SYSTEM).name == "stuck"
     assert report(one) == 200  # it goes on, after an answer
     assert known(ref)
+
+
+@pytest.mark.parametrize("ahead", [3_600.0, -3_600.0])
+def test_a_process_with_a_wrong_clock_says_what_runs_and_only_its_own_run_is_over(
+    ref: SessionRef, ahead: float, settings: Any
+) -> None:
+    settings.SILENCE_SECONDS = 10_000
+    ref = create_session(*ref[:3], session_id="s2", actor=SYSTEM)
+    said(ref, "i2", "e2", timestamp=time.time() + ahead)
+    one = program()
+    own: dict[str, Any] = {"ahead": ahead, "session_id": "s2", "invocation": "i2"}
+    report(one, **own)
+    work = known(ref)
+    assert work
+    assert (round(time.time() - work.since), round(time.time() - work.step_since)) == (9, 5)
+
+    def statuses() -> list[str]:
+        while Feeder(ref.source).feed():
+            pass
+        (row,) = results.indexed([ref], SYSTEM).values()
+        return [timeline.status_of(ref, actor=SYSTEM).name, row.status]
+
+    report(one, **own, ended=time.time() + ahead)
+    assert statuses() == ["stuck"] * 2
+    said(ref, "i3", "e3", timestamp=time.time())
+    assert statuses() == ["running"] * 2
 
 
 def test_an_agent_that_no_one_reports_is_still_judged_by_its_events(ref: SessionRef) -> None:

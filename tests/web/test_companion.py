@@ -58,8 +58,8 @@ def test_who_may_only_look_gets_no_button(ref: SessionRef, guest: Browser) -> No
 
 
 def test_a_run_of_ones_own_that_has_ended_runs_no_more(ref: SessionRef) -> None:
-    assert at_work.of(ref, actor=SYSTEM).over == 0.0
+    assert not at_work.of(ref, actor=SYSTEM).is_over("i1", time.time())
     at_work.note_end(ref)
-    assert at_work.of(ref, actor=SYSTEM).over > time.time()
+    assert at_work.of(ref, actor=SYSTEM).is_over("i1", time.time())
     assert Report.objects.get().ended
     assert runs.running(ref) is None
