@@ -35,6 +35,7 @@ from ..running import answers, files, runs
 from ..running.answers import Given
 from ..running.first import First, Replaced, replaced
 from ..running.first import rewound as rewound_by
+from ..running.questions import asked_by
 from ..search import inbox
 from ..search.inbox import Waiting
 from ..sources import agents
@@ -137,11 +138,12 @@ class FirstForm(StateForm):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What one event asks: its questions, which are answered together. `why` says why that can't be done here. An answer
-    that is `proposed` waits for a second person."""
+    """What one event asks: its questions, which are answered together; `asks` is how many there are, as a page has MOST of
+    them. `why` says why that can't be done here. An answer that is `proposed` waits for a second person."""
 
     event_id: str
     questions: list[Question]
+    asks: int
     error: str = ""
     proposed: Proposal | None = None
     first: FirstForm | None = None
@@ -149,6 +151,9 @@ class Card:
     @property
     def why(self) -> str:
         """Returns why it can't be answered here; "" if it can."""
+        if self.asks > len(self.questions):
+            words = _("This event asks %(n)s questions at once, too many for a page. Answer them with the API.")
+            return words % {"n": self.asks}
         return self.questions[0].of.why
 
     @property
@@ -175,10 +180,12 @@ def _cards(ref: SessionRef, who: Actor) -> list[Card]:
     rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None, limit=MOST).rows]
     by_event, so_far = groupby(rows, lambda row: row.of.event_id), _so_far(ref, rows, who)
     proposed = proposals.answers_of(ref, actor=who) if rows else {}
-    return [
-        Card(event_id, [Question.about(row, so_far) for row in some], proposed=proposed.get(event_id))
-        for event_id, some in by_event
-    ]
+    cards = []
+    for event_id, some in by_event:
+        questions = [Question.about(row, so_far) for row in some]
+        asks = len(questions if len(rows) < MOST else asked_by(ref, event_id, actor=who))
+        cards.append(Card(event_id, questions, asks, proposed=proposed.get(event_id)))
+    return cards
 
 
 @require_GET

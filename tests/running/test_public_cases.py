@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
+from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Conflict
 from sessions_app.domain.pending import CONFIRMATION, Pending, pending
@@ -27,11 +28,15 @@ from sessions_app.reads import timeline
 from sessions_app.running import answers, children, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.first import First
+from sessions_app.web import answers as answers_page
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.api.program import Program
 from tests.running.test_answers import BOTH, YES, ended, rows, source  # noqa: F401 - a fixture
+from tests.search.finding import feed
 from tests.servers import PostgreSQL
 from tests.support.at_work import until
+from tests.support.people import as_admin
 from tests.support.stored import execute
 
 DONE = Given(value={"status": "done"})
@@ -160,6 +165,20 @@ def test_an_abandoned_call_is_answered_days_later_in_another_process(source: str
     for ref, tool in texts.items():
         assert ran(ref) == {tool: 1, "look": 1}
         assert said(ref)[-1] == "Done."
+
+
+def test_more_questions_than_a_page_shows_are_answered_by_a_program(source: str) -> None:  # noqa: F811
+    ref = new(source)
+    end_well([runs.say(ref, "+".join(["ask"] * 301), actor=SYSTEM)])
+    feed(source)
+    (card,) = answers_page.context_of(ref, SYSTEM)["cards"]
+    assert card.why == "This event asks 301 questions at once, too many for a page. Answer them with the API."
+    desk = Program(tokens.create("desk", "operate", "*", by=as_admin("maria"))[1])
+    given = {each.call_id: {"response": {"status": "done"}} for each in waiting(ref)}
+    address = "/api/apps/office/users/ana/sessions/s1/answers"
+    assert desk.post(address, {"event_id": card.event_id, "answers": given}).status == 202
+    end_well([runs.last(ref)])
+    assert waiting(ref) == []
 
 
 # --- Runs that end in the middle --------------------------------------------------------------------------------------
