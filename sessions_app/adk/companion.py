@@ -4,7 +4,8 @@
     App(name="booking", root_agent=agent, plugins=[adkweb.Companion()])
 
 ADKWEB_URL is adkweb's address, and ADKWEB_COMPANION_TOKEN has a token with the permission companion. What is sent are ids,
-names and times: which invocation runs in which session, and the name of the model or tool that it has called.
+names and times: which invocation runs in which session, and the name of the model or tool that it has called; and the
+versions of google-adk and of the app's package.
 
 An agent doesn't notice it. Its callbacks write to memory and raise nothing. Two threads talk to adkweb, and if it is away,
 they try again less and less often. What was reported since is replaced by what is true by then.
@@ -19,6 +20,7 @@ import json
 import logging
 import os
 import ssl
+import sys
 import threading
 import time
 import uuid
@@ -30,6 +32,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.version import __version__ as adk_version
 
 log = logging.getLogger("adkweb.companion")
 
@@ -40,6 +43,7 @@ MOST: Final = 1_000  # runs that are known, and runs whose end adkweb doesn't kn
 AT_ONCE: Final = 25  # runs in a request
 NAME_LENGTH: Final = 128  # of what has an id
 STEP_LENGTH: Final = 100  # of the name of a model or a tool
+VERSION_LENGTH: Final = 40
 WAIT_SECONDS: Final = 40.0  # that adkweb may take to answer; it answers after 25
 SECONDS: Final = 5.0
 LONGEST_ANSWER: Final = 64 * 1024
@@ -77,7 +81,14 @@ class _Run:
             "step": step,
             "name": name[:STEP_LENGTH],
             "step_since": step_since,
+            **_versions(self.names[1]),
         }
+
+
+def _versions(app_name: str) -> dict[str, str]:
+    """Returns the versions of google-adk, and of an app's own package, if it says so."""
+    own = getattr(sys.modules.get(app_name), "__version__", "")
+    return {"adk": adk_version, "version": own[:VERSION_LENGTH] if isinstance(own, str) else ""}
 
 
 def _harmless(note: Callable[..., None]) -> Any:

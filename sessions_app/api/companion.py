@@ -35,11 +35,13 @@ class Companion(HttpBearer):
 router = Router(auth=Companion())
 _NAME: Final[Any] = Field(min_length=1, max_length=128)
 _PROCESS: Final = "^[0-9a-f]{32}$"
+_VERSION: Final[Any] = Field(default="", max_length=40)
 _SECONDS: Final[Any] = Field(ge=0, le=2**33, allow_inf_nan=False)
 
 
 class Invocation(Schema):
-    """An invocation that runs in a process, or has `ended`; `step` and `name` say what it calls."""
+    """An invocation that runs in a process, or has `ended`; `step` and `name` say what it calls, `adk` and `version` which
+    versions google-adk and the app's package have."""
 
     invocation: str = _NAME
     app_name: str = _NAME
@@ -50,6 +52,8 @@ class Invocation(Schema):
     step: str = Field(pattern="^(|model|tool)$")
     name: str = Field(max_length=100)
     step_since: float = _SECONDS
+    adk: str = _VERSION
+    version: str = _VERSION
 
 
 class Reports(Schema):

@@ -48,11 +48,12 @@ from .search import (
     SessionTitle,
     Waiting,
 )
-from .sources import AgentAddress, AgentChild, KnownSource
+from .sources import AgentAddress, AgentChild, AgentVersion, KnownSource
 
 __all__ = [
     "AgentAddress",
     "AgentChild",
+    "AgentVersion",
     "Answer",
     "App",
     "AuditReceiver",

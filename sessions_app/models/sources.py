@@ -65,3 +65,18 @@ class AgentChild(models.Model):
     secret = models.TextField(default="")
 
     objects: "ClassVar[models.Manager[AgentChild]]" = models.Manager()
+
+
+class AgentVersion(models.Model):
+    """What the companion of an app's agent said last about its version: that of google-adk, and the `__version__` of the
+    app's own package, "" if it has none. `where` is registry.identity."""
+
+    where = models.TextField()
+    app_name = models.CharField(max_length=128)
+    adk = models.CharField(max_length=40)
+    version = models.CharField(max_length=40, default="")
+
+    objects: "ClassVar[models.Manager[AgentVersion]]" = models.Manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["where", "app_name"], name="one_agent_version")]

@@ -8,15 +8,15 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from django.db import transaction
 
 from .. import broadcast
-from ..access.actor import SYSTEM
+from ..access.actor import SYSTEM, Actor
 from ..domain.errors import Error
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import Report
+from ..models import AgentVersion, Report
 from ..reads import newest, timeline
 from ..sources import database, registry
 
@@ -35,6 +35,8 @@ class Said(Protocol):
     step: str
     name: str
     step_since: float
+    adk: str
+    version: str
 
 
 def hear(process: str, at: float, said: Iterable[Said], *, account: str, apps: str) -> None:
@@ -78,10 +80,24 @@ def _note(row: Report, said: Said, process: str, at: float, account: str) -> boo
         return False
     if not row.is_running:  # it begins, or goes on after an answer
         row.process, row.account, row.since, row.stopped_by = process, account, said.since - ahead, ""
+        _note_version(row.where, said)
     row.beat, row.at, row.ended = now, said.ended or at, said.ended is not None
     row.step, row.name, row.step_since = said.step, said.name, said.step_since - ahead
     row.save()
     return True
+
+
+def _note_version(where: str, said: Said) -> None:
+    versions: dict[str, Any] = {"adk": said.adk, "version": said.version}
+    if said.adk and not AgentVersion.objects.filter(where=where, app_name=said.app_name, **versions).exists():
+        AgentVersion.objects.update_or_create(where=where, app_name=said.app_name, defaults=versions)
+
+
+def version_of(source: str, app_name: str, *, actor: Actor) -> AgentVersion | None:
+    """Returns what a companion said last about the version of an app's agent, if the actor is an operator of the app."""
+    if not actor.may("operate", source, app_name):
+        return None
+    return AgentVersion.objects.filter(where=registry.identity(source), app_name=app_name).first()
 
 
 def to_stop(process: str, *, account: str) -> list[str]:

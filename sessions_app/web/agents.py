@@ -17,7 +17,7 @@ from ..domain.session_ref import digest_of
 from ..http import outgoing
 from ..http.problems import status_of
 from ..reads import lists
-from ..running import servers
+from ..running import companions, servers
 from ..running.servers import Facts
 from ..sources import errors, registry
 from .forms import Form, Text, act
@@ -88,6 +88,7 @@ def agent(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         return redirect("agent", source, app_name)
     context = {
         "facts": facts,
+        "reported": companions.version_of(source, app_name, actor=who),
         "form": form if who.runs_everything else None,
         **(_output(source, app_name, who) if facts.operates_all else {}),
     }
@@ -122,6 +123,7 @@ def test(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     except AgentError as error:
         tested["unreached"], status = error.message, status_of(error)
     facts = _facts(source, app_name, who)
+    tested["reported"] = companions.version_of(source, app_name, actor=who)
     context = {"facts": facts, **tested, **(_output(source, app_name, who) if facts.operates_all else {})}
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "agents/_facts.html", context)

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import google.adk
 import httpx
 import pytest
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
@@ -26,7 +27,7 @@ from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import AuditRow, Report
+from sessions_app.models import AgentVersion, AuditRow, Report
 from sessions_app.reads import newest, timeline
 from sessions_app.running import runs
 from tests.browser.serving import Adkweb
@@ -131,7 +132,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Ite
     shutil.copytree(ROOT / "tests" / "running" / "agents", folder / "agents")
     for name, code in MORE.items():
         (folder / "agents" / name).mkdir()
-        (folder / "agents" / name / "__init__.py").write_text("from . import agent\n")
+        (folder / "agents" / name / "__init__.py").write_text("from . import agent\n__version__ = '1.2'\n")
         (folder / "agents" / name / "agent.py").write_text(code)
     asyncio.run(SqliteSessionService(str(folder / "sessions.db")).create_session(app_name="helper", user_id="ana"))
     adkweb = Adkweb(folder)
@@ -226,6 +227,8 @@ def test_an_app_may_bring_a_companion_of_its_own(web: Web, new_session: Callable
         until(lambda: Report.objects.filter(names__contains=ref.session_id, ended=True).exists())
     assert timeline.events(ref, actor=SYSTEM).rows[-1].data["content"]["parts"][0]["text"] == "Done."
     assert Report.objects.filter(names__contains=ref.session_id).count() == 1
+    said = AgentVersion.objects.get(app_name="own")
+    assert (said.adk, said.version) == (google.adk.__version__, "1.2")
 
 
 def test_a_process_that_was_killed_runs_nothing_any_more(web: Web, new_session: Callable[[str], SessionRef]) -> None:

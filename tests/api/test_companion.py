@@ -63,6 +63,7 @@ def report(of: Program, process: str = A, ahead: float = 0.0, **changes: Any) ->
         "step": "tool",
         "name": "pay",
         "step_since": now - 5,
+        "adk": "2.13.0",
     }
     body = {"process": process, "at": now, "invocations": [invocation | changes]}
     status: int = of.post("/api/companion", body).status
@@ -160,6 +161,7 @@ def test_of_several_sources_with_the_session_it_is_that_with_the_invocation(
         {"since": 1e300},
         {"ended": "now"},
         {"session_id": "\0"},
+        {"adk": "2" * 41},
     ],
     ids=str,
 )
@@ -175,6 +177,7 @@ def test_what_is_no_report_is_refused(ref: SessionRef, changes: dict[str, Any]) 
 @pytest.mark.guarantee("Safety", "A companion's token only reports, and no other token does.")
 def test_many_reports_about_a_session_do_not_slow_its_pages_down(ref: SessionRef) -> None:
     about = {"app_name": "helper", "user_id": "ana", "session_id": "s1", "step": "", "name": "", "step_since": 0.0}
+    about |= {"adk": "", "version": ""}
     each = [{"invocation": f"i{number}", "since": 0.0, "ended": number % 2 or None} for number in range(120)]
     said: Any = [SimpleNamespace(**about, **one) for one in each]
     for start in range(0, 120, 20):

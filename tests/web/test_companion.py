@@ -25,6 +25,7 @@ class Said:
         self.invocation, self.app_name, self.user_id, self.session_id = "i9", *ref[1:]
         self.since, self.ended, self.step, self.name = time.time() - 200, None, "tool", "search_flights"
         self.step_since = time.time() - 120
+        self.adk, self.version = "2.13.0", ""
         self.__dict__ |= changes
 
 
@@ -47,6 +48,19 @@ def test_the_page_says_what_runs_since_when_and_stops_it(ref: SessionRef, maria:
     assert AuditRow.objects.filter(act="run-stopped", by="maria").count() == 1
     report(ref, ended=time.time())
     assert not maria.open("session", **ref._asdict()).one(id="waits").all(class_="run")
+
+
+def test_the_page_of_the_app_says_which_version_was_reported(ref: SessionRef, maria: Browser, guest: Browser) -> None:
+    def said(browser: Browser) -> bool:
+        return "google-adk 2.13.0, reported by the companion" in browser.open("agent", **app).text
+
+    app = {"source": ref.source, "app_name": ref.app_name}
+    assert not said(maria)
+    report(ref)
+    guest.force_login(somebody("vera", "viewer"))
+    assert (said(maria), said(guest)) == (True, False)
+    report(ref, invocation="i10", version="1.2")
+    assert f"{ref.app_name} 1.2 with google-adk 2.13.0" in maria.open("agent", **app).text
 
 
 def test_who_may_only_look_gets_no_button(ref: SessionRef, guest: Browser) -> None:
