@@ -469,3 +469,18 @@ def test_files_that_did_not_arrive_are_kept_until_they_do(
     maria.post(address, composer.fields(), headers={"HX-Request": "true"})
     (part,) = json.loads(Job.objects.order_by("created").last().task)["parts"]
     assert part["inlineData"] == {"displayName": "a.txt", "mimeType": "text/plain", "data": "aGk="}
+
+
+def test_says_what_continuing_may_do_again(ref: SessionRef, maria: Browser, add: Any) -> None:
+    def said() -> str:
+        (line,) = maria.open("session", **ref._asdict()).one(id="waits").all("form", "run")
+        return line.one("span", "about").text
+
+    ref = create_session(ref.source, "booking", "ana", actor=ALICE)
+    hour = time.time() - 3600
+    add(ref, {"text": "Pay"}, author="user", timestamp=hour, invocation_id="i1")
+    assert said() == "The last run didn't finish. Its open calls may run again."
+    add(ref, {"function_call": {"id": "c", "name": "pay", "args": {}}}, timestamp=hour, invocation_id="i1")
+    assert said() == "The last run didn't finish. These calls may run again: pay"
+    add(ref, error_code="INVOCATION_ABORTED", timestamp=hour, invocation_id="i1")
+    assert said() == "The last run was stopped. The model is asked again, and may repeat a call."
