@@ -482,6 +482,21 @@ def test_an_agent_that_waits_is_answered_and_then_written_to(page: Page) -> None
     expect(page.locator("#results")).not_to_contain_text("request_approval")
 
 
+@pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "es"))
+def test_on_a_phone_a_call_stays_under_the_finger_that_chooses_it(demo: Demo, page: Page, language: str) -> None:
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/inbox/")
+    boxes = page.locator('.inbox input[data-asks="booking cancel_booking"]')
+    before = boxes.first.bounding_box()
+    boxes.first.check()
+    assert boxes.first.bounding_box() == before
+    boxes.nth(1).check()
+    expect(page.locator(".inbox tr", has=boxes.nth(1)).locator("td.do")).to_be_hidden()
+    tops = page.locator(".chosenbar > :is(.menu, button)").evaluate_all("all => all.map((each) => each.offsetTop)")
+    assert max(tops) - min(tops) < 10  # one line
+
+
 def test_a_call_is_approved_in_the_inbox_and_its_agent_watched_to_the_end(page: Page) -> None:
     page.goto("/inbox/")
     row = page.locator(".inbox tr").filter(has_text="The conference was called off")
