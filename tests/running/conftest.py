@@ -1,8 +1,9 @@
 """Agents that answer from a script, in a folder of their own, and adkweb's children for them."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import DjangoDbBlocker
@@ -15,6 +16,22 @@ from tests.support.own import migrated, own_database
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder of agents for the tests of a module."""
     return Path(shutil.copytree(Path(__file__).parent / "agents", tmp_path_factory.mktemp("running") / "agents"))
+
+
+@pytest.fixture
+def source(
+    request: pytest.FixtureRequest,
+    own: str,
+    agents: Path,
+    settings: Any,
+    new_store: Callable[[str], str],
+    open_source: Callable[[str], str],
+    forked_agents: None,
+) -> str:
+    """A source whose agents may be started."""
+    alias = open_source(new_store(getattr(request, "param", "sqlite")))
+    settings.AGENTS, settings.RUN_AGENTS = {alias: str(agents)}, True
+    return alias
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
@@ -40,22 +39,6 @@ BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql
 YES = Given(confirmed=True)
 
 
-@pytest.fixture
-def source(
-    request: pytest.FixtureRequest,
-    own: str,
-    agents: Path,
-    settings: Any,
-    new_store: Callable[[str], str],
-    open_source: Callable[[str], str],
-    forked_agents: None,
-) -> str:
-    """A source whose agents may be started."""
-    alias = open_source(new_store(getattr(request, "param", "sqlite")))
-    settings.AGENTS, settings.RUN_AGENTS = {alias: str(agents)}, True
-    return alias
-
-
 def made(ref: SessionRef, parts: list[dict[str, Any]]) -> Job:
     return runs.make(ref, parts, runs.newest(ref, actor=SYSTEM), actor=SYSTEM)
 
@@ -67,12 +50,9 @@ def say(ref: SessionRef, tools: str) -> Job:
     return ended(job)
 
 
-def ended(job: Job, seconds: float = 20) -> Job:
-    until = time.monotonic() + seconds
-    while (job := Job.objects.get(pk=job.pk)).state == "waiting":
-        assert time.monotonic() < until, job.step
-        time.sleep(0.02)
-    return job
+def ended(job: Job) -> Job:
+    done: Job = until(lambda: Job.objects.filter(pk=job.pk).exclude(state="waiting").first())
+    return done
 
 
 def at(server: socket.socket, *, is_running: bool = True) -> Any:
@@ -292,7 +272,7 @@ def test_a_stop_that_comes_when_the_agent_is_done_stops_nothing(source: str, mon
     job = runs.say(ref, "pause", actor=SYSTEM)
     until(lambda: any(row.description.calls for row in rows(ref)), "the agent's call")
     runs.stop(ref, actor=SYSTEM)
-    job = ended(job, 5)
+    job = ended(job)
     assert (job.state, job.message) == ("done", "")
 
 
@@ -388,7 +368,7 @@ def test_a_run_that_is_stopped_while_its_agent_starts_sends_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(children, "of", stopped)
-        job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM), 5)
+        job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
     assert (job.message, paid(ref)) == ("Stopped by adkweb.", 0)
     assert rows(ref)[-1].description.author != "user"
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,19 +12,15 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import timeline
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
+from tests.support.at_work import until
 from tests.support.people import as_admin
 
-pytestmark = pytest.mark.usefixtures("forked_agents")
 ADDRESS = "/api/apps/helper/users/ana/sessions/s1"
 
 
 @pytest.fixture
-def ref(
-    own: str, agents: Path, settings: Any, new_store: Callable[[str], str], open_source: Callable[[str], str]
-) -> SessionRef:
+def ref(source: str) -> SessionRef:
     """A session whose agent may be started."""
-    source = open_source(new_store("sqlite"))
-    settings.AGENTS, settings.RUN_AGENTS = {source: str(agents)}, True
     return create_session(source, "helper", "ana", session_id="s1", state={"seconds": 30}, actor=SYSTEM)
 
 
@@ -38,11 +31,11 @@ def program(ref: SessionRef) -> Program:
 
 
 def ended(program: Program, run: dict[str, Any]) -> dict[str, Any]:
-    until = time.monotonic() + 20
-    while (told := program.get(f"{ADDRESS}/runs/{run['id']}").json())["state"] == "waiting":
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return dict(told)
+    def look() -> dict[str, Any] | None:
+        now: dict[str, Any] = program.get(f"{ADDRESS}/runs/{run['id']}").json()
+        return None if now["state"] == "waiting" else now
+
+    return dict(until(look))
 
 
 def send(program: Program, path: str, body: dict[str, Any]) -> Any:

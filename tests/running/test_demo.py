@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from sessions_app.models import Job
 from sessions_app.reads import timeline
 from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
+from tests.support.at_work import until
 
 DEMO: Final = Path(__file__).resolve().parents[2] / "examples" / "demo.db"
 SIGNED_IN: Final = "https://booking.example.com/signed-in?state=demo"
@@ -73,10 +73,8 @@ def waiting(ref: SessionRef) -> list[Any]:
 
 
 def ended(jobs: dict[SessionRef, Job]) -> dict[SessionRef, str]:
-    until = time.monotonic() + 40
-    while Job.objects.filter(pk__in=[job.pk for job in jobs.values()], state="waiting").exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    under_way = Job.objects.filter(pk__in=[job.pk for job in jobs.values()], state="waiting")
+    until(lambda: not under_way.exists(), seconds=40)
     return {ref: Job.objects.get(pk=job.pk).message for ref, job in jobs.items()}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,12 +26,8 @@ from tests.support.people import ALICE, somebody
 
 
 @pytest.fixture
-def ref(
-    own: str, agents: Path, settings: Any, new_store: Callable[[str], str], open_source: Callable[[str], str]
-) -> SessionRef:
+def ref(source: str) -> SessionRef:
     """A session with two turns, in each of which the agent has counted once."""
-    source = open_source(new_store("sqlite"))
-    settings.AGENTS, settings.RUN_AGENTS = {source: str(agents)}, True
     made = create_session(source, "helper", "ana", session_id="s1", state={"tier": "gold"}, actor=SYSTEM)
     for _ in range(2):
         ended(runs.say(made, "count", actor=SYSTEM))

@@ -15,8 +15,9 @@ from django.db import connections
 
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, Job
-from tests.running.test_answers import asking, paid, source  # noqa: F401 - a fixture
+from tests.running.test_answers import asking, paid
 from tests.support import warm
+from tests.support.at_work import until
 
 ROOT = Path(__file__).parents[2]
 ON = [("sqlite",) * 2, pytest.param("postgresql", "postgresql", marks=pytest.mark.long)]
@@ -47,7 +48,7 @@ class Rivals:
 
 
 @pytest.fixture
-def rivals(own: str, source: str, agents: Path) -> Rivals:  # noqa: F811
+def rivals(own: str, source: str, agents: Path) -> Rivals:
     """Other adkweb processes."""
     known: dict[str, Any] = connections.databases[source]
     path = known["ADKWEB"].get("path")
@@ -58,7 +59,7 @@ def rivals(own: str, source: str, agents: Path) -> Rivals:  # noqa: F811
 @pytest.mark.guarantee("Agents", "An answer is sent once, however many people answer at the same moment.")
 @pytest.mark.parametrize(("own", "source"), ON, indirect=True)
 @pytest.mark.parametrize("trials", [4, pytest.param(100, marks=pytest.mark.long)])
-def test_of_two_processes_one_sends_the_answer(source: str, rivals: Rivals, trials: int) -> None:  # noqa: F811
+def test_of_two_processes_one_sends_the_answer(source: str, rivals: Rivals, trials: int) -> None:
     asked = [asking(source, f"s{number}") for number in range(trials)]
     outcomes = rivals.answer(times=2, calls=[(ref.session_id, event, call) for ref, event, call in asked])
     assert [sum(each == "done" for each in pair) for pair in zip(*outcomes, strict=True)] == [1] * trials
@@ -66,13 +67,10 @@ def test_of_two_processes_one_sends_the_answer(source: str, rivals: Rivals, tria
 
 
 @pytest.mark.parametrize(("own", "source"), ON, indirect=True)
-def test_a_process_that_is_killed_before_it_sends_leaves_it_to_another(source: str, rivals: Rivals) -> None:  # noqa: F811
+def test_a_process_that_is_killed_before_it_sends_leaves_it_to_another(source: str, rivals: Rivals) -> None:
     ref, event, call = asking(source)
     assert rivals.answer(times=1, calls=[(ref.session_id, event, call)], dies=True) == []
     assert (Answer.objects.get().state, paid(ref)) == ("open", 0)
     assert runner.take_over() == 1
-    until = time.monotonic() + 20
-    while Job.objects.filter(state="waiting").exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: not Job.objects.filter(state="waiting").exists())
     assert (Answer.objects.get().state, paid(ref)) == ("sent", 1)

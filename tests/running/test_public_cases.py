@@ -32,7 +32,7 @@ from sessions_app.web import answers as answers_page
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
-from tests.running.test_answers import BOTH, YES, ended, rows, source  # noqa: F401 - a fixture
+from tests.running.test_answers import BOTH, YES, ended, rows
 from tests.search.finding import feed
 from tests.servers import PostgreSQL
 from tests.support.at_work import until
@@ -72,7 +72,7 @@ def ran(agents: Path) -> Ran:
     return counted
 
 
-def new(source: str, name: str = "s1", app: str = "office", **state: Any) -> SessionRef:  # noqa: F811
+def new(source: str, name: str = "s1", app: str = "office", **state: Any) -> SessionRef:
     return create_session(source, app, "ana", session_id=name, state=state, actor=SYSTEM)
 
 
@@ -111,7 +111,7 @@ def said(ref: SessionRef) -> list[str]:
 # --- Answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_each_of_three_agents_asks_once_and_passes_on(source: str, ran: Ran) -> None:  # noqa: F811
+def test_each_of_three_agents_asks_once_and_passes_on(source: str, ran: Ran) -> None:
     """adk-python#6198: an approval began the whole invocation again."""
     refs = [new(source, app, app) for app in ("long_steps", "flow")]
     say(dict.fromkeys(refs, "Paint the house"))
@@ -123,7 +123,7 @@ def test_each_of_three_agents_asks_once_and_passes_on(source: str, ran: Ran) -> 
         assert (said(ref), waiting(ref)) == (["Done."] * 3, [])
 
 
-def test_an_app_that_is_not_resumable_gets_no_further_than_the_agent_that_asked(source: str, ran: Ran) -> None:  # noqa: F811
+def test_an_app_that_is_not_resumable_gets_no_further_than_the_agent_that_asked(source: str, ran: Ran) -> None:
     """adk-python#3567: it takes the answer, and repeats nothing. It is ADK that leaves out the agents after that one."""
     ref = new(source, app="steps")
     say({ref: "Paint the house"})
@@ -131,7 +131,7 @@ def test_an_app_that_is_not_resumable_gets_no_further_than_the_agent_that_asked(
     assert (ran(ref), said(ref), waiting(ref)) == ({"plan": 1}, ["Done."], [])
 
 
-def test_what_one_step_asks_is_answered_and_nothing_runs_again(source: str, ran: Ran) -> None:  # noqa: F811
+def test_what_one_step_asks_is_answered_and_nothing_runs_again(source: str, ran: Ran) -> None:
     """adk-python#5450: an answer to one ran the others again; #5064: a streamed call had no answer in `desk`.
     ag-ui#1935: the model got half of the answers, which the one here refuses, too. kagent#2751: the answer to a tool that
     asks by itself was refused.
@@ -145,7 +145,7 @@ def test_what_one_step_asks_is_answered_and_nothing_runs_again(source: str, ran:
         assert said(ref)[-1] == "Done."
 
 
-def test_what_was_declined_does_not_run_even_if_the_tool_does_not_look(source: str, ran: Ran) -> None:  # noqa: F811
+def test_what_was_declined_does_not_run_even_if_the_tool_does_not_look(source: str, ran: Ran) -> None:
     """adk-python#7151: a tool that leaves the confirmation to ADK ran although it was declined."""
     declined, approved = new(source, "declined"), new(source, "approved")
     say(dict.fromkeys((declined, approved), "erase"))
@@ -154,7 +154,7 @@ def test_what_was_declined_does_not_run_even_if_the_tool_does_not_look(source: s
     assert (ran(declined), ran(approved)) == ({}, {"erase": 1})
 
 
-def test_an_abandoned_call_is_answered_days_later_in_another_process(source: str, ran: Ran) -> None:  # noqa: F811
+def test_an_abandoned_call_is_answered_days_later_in_another_process(source: str, ran: Ran) -> None:
     """adk-python#192, #2645: the process has gone; #5165: the user has said something else, and the model was refused."""
     texts = {new(source, f"{app}-{tool}", app): tool for app in ("office", "desk") for tool in ("pay", "ask")}
     say(texts)
@@ -167,7 +167,7 @@ def test_an_abandoned_call_is_answered_days_later_in_another_process(source: str
         assert said(ref)[-1] == "Done."
 
 
-def test_more_questions_than_a_page_shows_are_answered_by_a_program(source: str) -> None:  # noqa: F811
+def test_more_questions_than_a_page_shows_are_answered_by_a_program(source: str) -> None:
     ref = new(source)
     end_well([runs.say(ref, "+".join(["ask"] * 301), actor=SYSTEM)])
     feed(source)
@@ -218,7 +218,7 @@ def go_on(continued: Iterable[SessionRef], written: Iterable[SessionRef]) -> Non
 
 @pytest.mark.guarantee("Agents", "An agent is stopped in the middle, and its session can be continued or written to.")
 @BOTH
-def test_what_was_stopped_is_whole_and_goes_on(source: str, ran: Ran, agents: Path) -> None:  # noqa: F811
+def test_what_was_stopped_is_whole_and_goes_on(source: str, ran: Ran, agents: Path) -> None:
     """adk-python#323, #2425, #4738, #4796 (stop); #5485, #4100, adk-docs#784 (continue)."""
     continued = {new(source, f"continued-{text}"): text for text in TEXTS}
     continued |= {new(source, f"desk-{text}", "desk"): text for text in TEXTS[:3]}
@@ -241,7 +241,7 @@ def test_what_was_stopped_is_whole_and_goes_on(source: str, ran: Ran, agents: Pa
     go_on(continued, written)
 
 
-def test_that_adk_does_not_continue_an_agent_is_said_without_ids(source: str) -> None:  # noqa: F811
+def test_that_adk_does_not_continue_an_agent_is_said_without_ids(source: str) -> None:
     """adk-python#5485: a SequentialAgent in an app that can't be resumed."""
     ref = new(source, app="steps")
     message = {"author": "user", "invocation_id": "e-1", "content": {"parts": [{"text": "Paint the house"}]}}
@@ -251,7 +251,7 @@ def test_that_adk_does_not_continue_an_agent_is_said_without_ids(source: str) ->
 
 
 def test_two_agents_in_a_row_go_on_only_in_an_app_that_can_be_resumed(
-    source: str,  # noqa: F811
+    source: str,
     ran: Ran,
     agents: Path,
 ) -> None:
@@ -271,7 +271,7 @@ def test_two_agents_in_a_row_go_on_only_in_an_app_that_can_be_resumed(
 
 @pytest.mark.parametrize(("step", "again"), [(2, []), (1, ["first"])])
 def test_a_run_that_was_killed_between_two_agents_goes_on(
-    source: str,  # noqa: F811
+    source: str,
     step: int,
     again: list[str],
 ) -> None:
@@ -292,7 +292,7 @@ def test_a_run_that_was_killed_between_two_agents_goes_on(
 
 
 def test_the_message_of_a_run_that_was_stopped_is_edited_and_sent_again(
-    source: str,  # noqa: F811
+    source: str,
     ran: Ran,
     agents: Path,
 ) -> None:
@@ -307,7 +307,7 @@ def test_the_message_of_a_run_that_was_stopped_is_edited_and_sent_again(
 
 
 @pytest.mark.guarantee("Agents", "If an agent's process is killed, its runs have failed, and go on in another one.")
-def test_a_child_that_was_killed_is_told_and_its_sessions_go_on(source: str, ran: Ran, agents: Path) -> None:  # noqa: F811
+def test_a_child_that_was_killed_is_told_and_its_sessions_go_on(source: str, ran: Ran, agents: Path) -> None:
     """adk-python#4100: nobody could resume what a server did when it was cut."""
     continued = {new(source, f"{app}-{text}", app): text for app in ("office", "desk") for text in TEXTS[:3]}
     written = {new(source, text): text for text in TEXTS[:3]}
@@ -331,7 +331,7 @@ def test_a_child_that_was_killed_is_told_and_its_sessions_go_on(source: str, ran
     indirect=True,
 )
 def test_a_database_that_goes_away_in_the_middle_and_comes_back(
-    source: str,  # noqa: F811
+    source: str,
     ran: Ran,
     agents: Path,
     postgresql_server: PostgreSQL,

@@ -24,7 +24,7 @@ from sessions_app.models import AgentChild, Job
 from sessions_app.running import children, runs, servers
 from sessions_app.running.session_uris import session_uri
 from sessions_app.writes.sessions import create_session
-from tests.running.test_answers import ended, rows, source  # noqa: F401 - a fixture
+from tests.running.test_answers import ended, rows
 from tests.support import warm
 from tests.support.at_work import until
 
@@ -79,7 +79,7 @@ class Neighbour:
 
 
 @pytest.fixture
-def neighbour(own: str, source: str, agents: Path) -> Iterator[Callable[..., Neighbour]]:  # noqa: F811
+def neighbour(own: str, source: str, agents: Path) -> Iterator[Callable[..., Neighbour]]:
     """Starts another adkweb process."""
     known: dict[str, Any] = connections.databases[source]
     address = known["ADKWEB"].get("path") or "postgresql://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**known)
@@ -96,11 +96,11 @@ def neighbour(own: str, source: str, agents: Path) -> Iterator[Callable[..., Nei
             each.process.stdout.close()
 
 
-def here(source: str, agents: Path) -> children.Child:  # noqa: F811
+def here(source: str, agents: Path) -> children.Child:
     return children.of(agents, sessions=session_uri(source), artifacts=None)
 
 
-def paused(source: str, name: str, seconds: float) -> tuple[SessionRef, Job]:  # noqa: F811
+def paused(source: str, name: str, seconds: float) -> tuple[SessionRef, Job]:
     """A run of this process, whose agent has called a tool that takes some seconds."""
     ref = create_session(source, "helper", "ana", session_id=name, state={"seconds": seconds}, actor=SYSTEM)
     job = runs.say(ref, "pause", actor=SYSTEM)
@@ -112,7 +112,7 @@ def paused(source: str, name: str, seconds: float) -> tuple[SessionRef, Job]:  #
 @BOTH
 @pytest.mark.parametrize("trials", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_of_two_processes_that_ask_at_the_same_moment_one_starts_the_child(
-    source: str,  # noqa: F811
+    source: str,
     neighbour: Callable[..., Neighbour],
     tmp_path: Path,
     trials: int,
@@ -134,7 +134,7 @@ def test_of_two_processes_that_ask_at_the_same_moment_one_starts_the_child(
 
 @BOTH
 def test_every_process_shows_the_same_and_can_stop_the_child(
-    source: str,  # noqa: F811
+    source: str,
     neighbour: Callable[..., Neighbour],
     agents: Path,
 ) -> None:
@@ -162,7 +162,7 @@ def test_every_process_shows_the_same_and_can_stop_the_child(
 
 @BOTH
 def test_a_child_stays_as_long_as_another_process_uses_it(
-    source: str,  # noqa: F811
+    source: str,
     neighbour: Callable[..., Neighbour],
     agents: Path,
 ) -> None:
@@ -182,7 +182,7 @@ def test_a_child_stays_as_long_as_another_process_uses_it(
 @BOTH
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
 def test_when_the_owner_is_gone_its_neighbours_run_ends_and_the_next_one_starts_a_child(
-    source: str,  # noqa: F811
+    source: str,
     neighbour: Callable[..., Neighbour],
     agents: Path,
     kill: bool,
@@ -200,7 +200,7 @@ def test_when_the_owner_is_gone_its_neighbours_run_ends_and_the_next_one_starts_
     assert here(source, agents).url != url
 
 
-def test_who_died_while_it_started_a_child_keeps_nobody_waiting(source: str, agents: Path) -> None:  # noqa: F811
+def test_who_died_while_it_started_a_child_keeps_nobody_waiting(source: str, agents: Path) -> None:
     child = here(source, agents)
     with subprocess.Popen(["sleep", "60"]) as dead:
         died = process.name_of(dead.pid)
@@ -213,7 +213,7 @@ def test_who_died_while_it_started_a_child_keeps_nobody_waiting(source: str, age
         assert time.monotonic() - began < 10
 
 
-def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) -> None:  # noqa: F811
+def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) -> None:
     child = here(source, agents)
     row = AgentChild.objects.get()
     token = child.headers["Authorization"].removeprefix("Bearer ")

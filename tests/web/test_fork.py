@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from sessions_app.edits import fork, fork_jobs, fork_tree
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.sessions import delete_session
+from tests.support.at_work import until
 from tests.support.bulk import fill
 from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser
@@ -230,9 +230,7 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     assert "Copying was interrupted" in part.text
     response = send(maria, ref, "e2200", part.one("form").json_fields())
     assert response.status_code == 302
-    until = time.monotonic() + 30
-    while not fork_jobs.progress(ref, "e2200", into, actor=SYSTEM).done and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: fork_jobs.progress(ref, "e2200", into, actor=SYSTEM).done, seconds=30)
     assert maria.open("session", **into._asdict()).texts("a", "line")[-1] == "Forked from s1"
     noted = fork_tree.origin(into, actor=SYSTEM)
     assert noted is not None

@@ -26,7 +26,7 @@ from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.append import append_event
 from sessions_app.writes.incomplete import IMPORTING
-from tests.support.at_work import settle
+from tests.support.at_work import settle, until
 from tests.support.people import somebody
 from tests.support.stored import execute, query
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
@@ -72,11 +72,9 @@ def sent(maria: Browser, source: str, content: bytes, name: str = "a.jsonl") -> 
 
 def settled(address: str) -> imports.Import:
     """An import that does nothing any more."""
-    until = time.monotonic() + 20
-    while (found := imports.get(re.findall(r"[0-9a-f-]{36}", address)[0], actor=SYSTEM)).working:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return found
+    number = re.findall(r"[0-9a-f-]{36}", address)[0]
+    until(lambda: not imports.get(number, actor=SYSTEM).working)
+    return imports.get(number, actor=SYSTEM)
 
 
 def confirm(maria: Browser, address: str, **fields: str) -> Element:
