@@ -482,6 +482,19 @@ def test_an_agent_that_waits_is_answered_and_then_written_to(page: Page) -> None
     expect(page.locator("#results")).not_to_contain_text("request_approval")
 
 
+def test_the_button_of_a_long_form_is_in_sight_and_covers_no_field_that_has_the_focus(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
+    button = page.locator("#waits").get_by_role("button", name="Answer")
+    expect(button).to_be_in_viewport(ratio=1)
+    for name in ("Passengers", "Note"):
+        page.get_by_label(name).focus()
+        field, bar = page.get_by_label(name).bounding_box(), button.bounding_box()
+        assert field
+        assert bar
+        assert field["y"] + field["height"] <= bar["y"]
+
+
 @pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "es"))
 def test_on_a_phone_a_call_stays_under_the_finger_that_chooses_it(demo: Demo, page: Page, language: str) -> None:
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
