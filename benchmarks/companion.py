@@ -1,4 +1,4 @@
-"""What a companion costs the agent: invocations with ten events, whose model and tools take no time.
+"""Measures what a companion costs the agent: invocations with ten events, whose model and tools take no time.
 
 One process has no companion, one reports to an adkweb, and in one that adkweb is away. They take turns. The process that
 reports also shares the machine's processors with that adkweb.

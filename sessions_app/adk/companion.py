@@ -63,7 +63,7 @@ class _Run:
     ended: float | None = None
     task: "asyncio.Task[Any] | None" = None
     on_done: Callable[[Any], None] | None = None
-    told: dict[str, Any] | None = None  # what adkweb knows of it
+    reported: dict[str, Any] | None = None  # the last report that adkweb has got of it
 
     @property
     def invocation(self) -> str:
@@ -173,7 +173,7 @@ def _abort(context: Any) -> None:
 
 
 class _Reporter:
-    """What runs in this process, and the two threads that talk to an adkweb."""
+    """Notes what runs in this process, and reports it to an adkweb in two threads of its own."""
 
     def __init__(self, adkweb: "_Adkweb") -> None:
         self.process = uuid.uuid4().hex
@@ -251,16 +251,16 @@ class _Reporter:
         is_time = time.monotonic() >= self._due
         with self._lock:
             now = [(run, run.as_json()) for run in (*self._ended, *self._runs.values())]
-        now = [(run, told) for run, told in now if is_time or told != run.told]
+        now = [(run, report) for run, report in now if is_time or report != run.reported]
         for start in range(0, len(now), AT_ONCE):
             some = now[start : start + AT_ONCE]
-            invocations = [told for _run, told in some]
+            invocations = [report for _run, report in some]
             self._adkweb.ask(
                 "POST", "/api/companion", {"process": self.process, "at": time.time(), "invocations": invocations}
             )
             with self._lock:
-                for run, told in some:
-                    run.told = told
+                for run, report in some:
+                    run.reported = report
                     if run.ended and run in self._ended:
                         self._ended.remove(run)
         if is_time:

@@ -57,7 +57,7 @@ class Invocation(Schema):
 
 
 class Reports(Schema):
-    """What runs in a process now. `process` is a random name of its own, `at` its clock."""
+    """The invocations that run in a process now. `process` is a random name of its own, `at` its clock."""
 
     process: str = Field(pattern=_PROCESS)
     at: float = _SECONDS

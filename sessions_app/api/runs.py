@@ -50,8 +50,8 @@ def list_agents(request: HttpRequest) -> HttpResponse:
 
 def _agent(facts: servers.Facts) -> dict[str, Any]:
     names = ("source", "app_name", "how", "why", "host", "folder", "python", "runs", "error")
-    told = {name: getattr(facts, name) for name in names}
-    return {**told, "since": facts.since.timestamp() if facts.since else None}
+    fields = {name: getattr(facts, name) for name in names}
+    return {**fields, "since": facts.since.timestamp() if facts.since else None}
 
 
 @router.post(

@@ -160,9 +160,9 @@ class ReportQuerySet(models.QuerySet["Report"]):
 
 
 class Report(models.Model):
-    """What an agent's own process said last about an invocation: its companion (adk/companion.py), or adkweb about a run of
-    its own that has ended. Times are seconds; `beat` is when adkweb heard of it last, and `at` when that was said, or the
-    run `ended`, by the clock of the process.
+    """The last report about an invocation: by the companion in its process (adk/companion.py), or by adkweb when a run of
+    its own has ended. Times are seconds; `beat` is when adkweb heard of it last, and `at` when that was said, or the run
+    `ended`, by the clock of the process.
 
     `where` and `digest` are as in the index, `names` are those of the session. `process` is a random name, and `account` the
     token that it used. `step` is model or tool while one with this `name` is called.

@@ -1,4 +1,4 @@
-"""What adkweb knows about each source that it ever opened, and where servers run its agents."""
+"""The sources that adkweb ever opened, and the servers that run their agents."""
 
 import uuid
 from typing import ClassVar

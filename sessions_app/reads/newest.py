@@ -50,7 +50,8 @@ class NewTurn:
 
 
 class Happening(NamedTuple):
-    """What runs now in a source, its newest turns, the newest first, and the id of its newest event, empty without one."""
+    """The sessions that run now in a source, its newest turns, the newest first, and the id of its newest event, "" without
+    one."""
 
     running: list[RunningSession]
     turns: list[NewTurn]

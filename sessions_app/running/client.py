@@ -24,7 +24,7 @@ _OPEN: Final = frozenset({"Host", "User-Agent"})  # headers that are no secrets
 
 
 class Server(Protocol):
-    """What runs an agent: a child of adkweb, or a server at an address (`is_remote`)."""
+    """A server that runs agents: a child of adkweb, or one at an address (`is_remote`)."""
 
     url: str
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Which sessions of the index are known to run, or to run no more, whatever their events say."""
+"""Selects the sessions of the index that are known to run, or to run no more, whatever their events say."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

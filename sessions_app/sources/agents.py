@@ -1,4 +1,4 @@
-"""Which agents adkweb may run, and how. What it may start, only the machine says: no page, route or token does.
+"""Decides which agents adkweb may run, and how. Only the machine says what it may start: no page, route or token does.
 
 An agent may be started if its folder was named: on the command line, in ADKWEB_SOURCES, or by --agents SOURCE=FOLDER. If an
 admin gave its app the address of a server, that server runs it instead.

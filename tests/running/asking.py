@@ -1,4 +1,4 @@
-"""What tests say to a server of agents, as adkweb does."""
+"""Asks a server of agents as adkweb does, for tests."""
 
 import json
 import sqlite3

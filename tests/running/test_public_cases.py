@@ -104,7 +104,7 @@ def answered(ref: SessionRef, event_id: str, waits: list[Pending], given: Given)
 
 
 def said(ref: SessionRef) -> list[str]:
-    """What the agents said."""
+    """Returns the texts of the agents."""
     return [row.description.text for row in rows(ref) if row.description.text and not row.description.by_user]
 
 

@@ -1,4 +1,4 @@
-"""What is installed here because of which package."""
+"""Finds the modules that are installed here, but not by certain packages."""
 
 from __future__ import annotations
 

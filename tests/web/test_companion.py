@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Said:
-    """What a process says: that it calls a tool."""
+    """The report of a process that calls a tool."""
 
     def __init__(self, ref: SessionRef, **changes: Any) -> None:
         self.invocation, self.app_name, self.user_id, self.session_id = "i9", *ref[1:]
