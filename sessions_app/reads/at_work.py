@@ -1,5 +1,5 @@
-"""What is known about agents that run now: about adkweb's own runs from their jobs, about others from what their companions
-report. Where neither is known, `running` guesses from the events.
+"""Knows which agents run now: adkweb's own runs by their jobs, others by what their companions report. Where there is
+neither, `running` guesses from the events.
 
 A report counts for as long as its process is heard. A run that is reported as ended, or whose process has fallen silent, is
 over at once; if the session goes on all the same, someone who reports nothing runs it.
@@ -41,8 +41,8 @@ class AtWork:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about a session's agent: what it does, if it runs; and which invocations are `over`, each up to the time
-    of an event, by the clock of its own process; "" stands for all of them."""
+    """The facts about a session's agent: what it does, if it runs; and which invocations are `over`, each up to the time of
+    an event, by the clock of its own process; "" stands for all of them."""
 
     at_work: AtWork | None = None
     over: Mapping[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What companions report about the agents in their processes, and what they are told (adk/companion.py).
+"""Keeps what companions (adk/companion.py) report about the agents in their processes, and tells them what to stop.
 
 A report is kept in the source that has the session. If several that are open have it, as a copy does, it is kept in those
 whose newest events are of this invocation.
@@ -24,7 +24,7 @@ _GLANCE: Final = 20  # events of a session in which an invocation is looked for
 
 
 class Said(Protocol):
-    """What a process says about an invocation: api/companion.py."""
+    """The report of a process about an invocation: api/companion.py."""
 
     invocation: str
     app_name: str

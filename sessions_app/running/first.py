@@ -1,5 +1,5 @@
-"""What is written into a session right before a message goes to its agent: state that is set, or a rewind to before an
-earlier message, which the new one replaces. Each is an edit: it needs an editor, and is checked as every other one.
+"""Writes into a session right before a message goes to its agent: state that is set, or a rewind to before an earlier
+message, which the new one replaces. Each is an edit: it needs an editor, and is checked as every other one.
 
     say(ref, "Book the first one", first=First(instead_of="e4"), actor=actor)
 """

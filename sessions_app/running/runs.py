@@ -381,8 +381,8 @@ def hear(ref: SessionRef, event: dict[str, Any]) -> None:
         broadcast.tell("events", ref)
         return
     parts = as_object(event.get("content")).get("parts")
-    told = map(as_object, parts if isinstance(parts, list) else ())
-    more = "".join(str(part["text"]) for part in told if part.get("text") and not part.get("thought"))
+    seen = map(as_object, parts if isinstance(parts, list) else ())
+    more = "".join(str(part["text"]) for part in seen if part.get("text") and not part.get("thought"))
     if not (more := more[: _MOST_SAID - sum(map(len, said.values()))]):
         return
     said[speaker] = said.get(speaker, "") + more

@@ -173,7 +173,7 @@ def _reads(server: client.Server, ref: SessionRef) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What a test of an app's server has shown: google-adk's `version`, "" if it doesn't say; the `apps` that the actor may
+    """The result of a test of an app's server: google-adk's `version`, "" if it doesn't say; the `apps` that the actor may
     see, and whether the app is one of them; whether its code `loads`, and why not if adkweb started it; and whether it uses
     the `same` database, None if the app has no session yet."""
 

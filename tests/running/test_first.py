@@ -1,4 +1,4 @@
-"""What is written before a message or an answer goes out: state, or a rewind to before the message that it replaces."""
+"""State is set, or a message is rewound, right before another one goes out; if that can't be, nothing is sent."""
 
 from __future__ import annotations
 
