@@ -24,7 +24,7 @@ ONE: Final = "/apps/{plain:app_name}/proposals/{uuid:proposal_id}"
 
 
 class ProposalView(Schema):
-    """An edit, or an answer to an agent, that waits for a second person, and its outcome."""
+    """An edit, an answer or a message to an agent, that waits for a second person, and its outcome."""
 
     id: str
     source: str
@@ -32,10 +32,13 @@ class ProposalView(Schema):
     user_id: str
     session_id: str
     event_id: str = Field(description="the id that its event has, or will have")
-    kind: str = Field(description="edit, event, rewind or answer")
+    kind: str = Field(description="edit, event, rewind, answer or message")
     actor: str
     reason: str
-    changes: list[schemas.Json]
+    changes: list[schemas.Json] = Field(description="of state; for an answer or a message, before it is sent")
+    answers: list[schemas.Json] = Field(description="to calls, as `new`, with their tools as `key`")
+    text: str = Field(description="of a message")
+    files: list[str] = Field(description="names of those that go with a message")
     until: float = Field(description="the time at which it lapses, in seconds")
     state: str = Field(description="waiting, applied, declined, withdrawn or lapsed")
     decided_by: str
@@ -89,6 +92,9 @@ def _told(each: Proposal, actor: Actor) -> dict[str, Any]:
         "actor": each.actor,
         "reason": each.reason,
         "changes": [change_of(change) for change in each.changes],
+        "answers": [change_of(change) for change in each.answers],
+        "text": each.text,
+        "files": each.files,
         "until": each.until,
         "state": each.state,
         "decided_by": each.decided_by,

@@ -32,14 +32,14 @@ from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
 log = logging.getLogger("adkweb.approval")
 
 _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
+Act = Callable[[Job, Actor], Callable[[], None]]
 
 
-def apply(
-    proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act: Callable[..., str] | None = None
-) -> Proposal:
+def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act: Act | None = None) -> Proposal:
     """Applies a proposal: its event is written, with the names of both people. If two people have to apply it, the
-    first is noted, and it waits for the second. Instead of writing an event, `act` does what it is about, called with its
-    row, the actor and `now`, and returns who applied it.
+    first is noted, and it waits for the second. What sends something is applied by `act`, with its row and the actor: it
+    prepares that, and returns what sends it. That is called once it's noted that the proposal is applied, so that nothing
+    is sent twice.
 
     With `now`, applies it even if that ends a running invocation. Raises NotFound; NotAllowed for its author, for
     actors who may not edit the app, and if the author no longer may; Conflict if a key changed, if it is decided, or if
@@ -51,15 +51,18 @@ def apply(
     if proposals.needs_two(job) and first in ("", actor.name):
         _note_first(lease, actor)
         return proposals.get(proposal_id, actor=actor)
+    both = replace(actor, name=f"{first}, {actor.name}") if first else actor
     try:
-        second = (act or _write)(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
+        send = act(job, both) if act else None
+        second = both.name if send else _write(job, both, now=now)
     except (SourceError, *AWAY):  # the event may be there
         lease.end_surely(Outcome(WAITING, fields={"claimed_until": IN_DOUBT}))
         raise
     except BaseException:
         lease.end(Outcome(WAITING))
         raise
-    _end(lease, APPLIED, second)
+    if _end(lease, APPLIED, second) and send:
+        send()
     return proposals.get(proposal_id, actor=actor)
 
 
@@ -118,15 +121,21 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
 
 
 def _write(job: Job, approver: Actor, *, now: bool) -> str:
-    """Appends the event of a claimed proposal, and returns who applied it, as it is stored."""
+    ref = ref_of(job)
+    if not now and edit.stored(ref, proposals.event_of(job)) is None and queue.held(ref, actor=SYSTEM) is not None:
+        raise Conflict(_("The agent is running. Applying this now will end the run."), running=True)
+    return write(job, approver)
+
+
+def write(job: Job, approver: Actor) -> str:
+    """Appends the event of a claimed proposal, if it isn't there, and returns who applied it, as it is stored. Raises
+    NotAllowed if its author may no longer edit the app, and what an edit raises."""
     ref, author = ref_of(job), runner.actor_of(job)
     event = proposals.event_of(job)
     if (before := edit.stored(ref, event)) is not None:
         return _second(before.data, approver)
     if not author.may("append", ref.source, ref.app_name):
         raise NotAllowed(_("%(name)s proposed this but can no longer edit this app.") % {"name": job.actor})
-    if not now and queue.held(ref, actor=SYSTEM) is not None:
-        raise Conflict(_("The agent is running. Applying this now will end the run."), running=True)
     revision = json.loads(job.task)["revision"]
     event = _dated(event, approver, job.created)
     written = edit.append_once(ref, event, author, proposals.expected_of(job), revision, origin="approved").event
@@ -160,7 +169,7 @@ def _claimed(job: Job) -> Lease:
 def _settled(job: Job) -> Lease:
     """Claims a proposal that was certainly not written. Raises Conflict, SourceError."""
     lease = _claimed(job)
-    if proposals.answer_of(job):
+    if job.lane:
         return lease
     before = lease.written(lambda ref: edit.stored(ref, proposals.event_of(job)))
     if before is not None:
@@ -169,14 +178,17 @@ def _settled(job: Job) -> Lease:
     return lease
 
 
-def _end(lease: Lease, state: str, who: str, **result: str) -> None:
+def _end(lease: Lease, state: str, who: str, **result: str) -> bool:
+    """Notes the outcome. Returns False if another process has the proposal by now."""
     ref = session_of(lease.job)
     outcome = Outcome(state, who, {"result": json.dumps(result), **_without_secrets(lease.job)})
     about = {"proposal": str(lease.job.pk), "of": lease.job.actor, **result}
-    if record_with(lambda: lease.end(outcome), _ACTS[state], who, ref=ref, **about) if who else lease.end(outcome):
+    ended = record_with(lambda: lease.end(outcome), _ACTS[state], who, ref=ref, **about) if who else lease.end(outcome)
+    if ended:
         log.info("the proposal %s of %s: %s by %s", lease.job.pk, lease.job.actor, state, who or "adkweb")
         if ref is not None:
             broadcast.tell("queued", ref)
+    return bool(ended)
 
 
 def _without_secrets(job: Job) -> dict[str, str]:

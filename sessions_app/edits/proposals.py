@@ -4,7 +4,8 @@ editor applies or declines it (proposal_job.py).
 The `task` of an edit has the event as it is to be appended, and what it is compared with, as the edit itself would be;
 absent values are left out: {"event": {…}, "expected": [{"key": "user:tier", "value": "gold"}], "revision": null} Its id is
 computed from that of its event, so that an edit that is sent again is proposed once. The `task` of an answer to an agent
-is {"answer": {"event_id": "e7", "parts": […], "tools": […]}}; `parts` are those of the message."""
+has {"answer": {"event_id": "e7", "parts": […], "tools": […]}}, and that of a message {"message": {"parts": […]}}; `parts`
+are those of the message. If it edits the session first, it has an edit, too, and its `step` is WRITES."""
 
 import json
 import time
@@ -17,6 +18,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from .. import broadcast
 from ..access import approval, roles, tokens
@@ -41,17 +43,23 @@ from ..sources import errors, registry
 
 KIND: Final = "proposal"
 APPLIED, DECLINED, WITHDRAWN, LAPSED = "applied", "declined", "withdrawn", "lapsed"
+WRITES: Final = "writes"
 SHOWN: Final = 50
 _KEPT_SECONDS: Final = 90 * 86400.0
 _DAY: Final = 86400.0
+_TAKEN: Final = {
+    "answer": gettext_lazy("%(name)s has proposed an answer to this already. It is under Proposals."),
+    "message": gettext_lazy("%(name)s has proposed a message to this agent already. It is under Proposals."),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An edit that waits for a second person, and its outcome.
+    """An edit that waits for a second person, or what is sent to an agent, and its outcome.
 
-    `kind` is edit, event (one that was written by hand), rewind or answer, whose `changes` are the answers by tool. An event
-    may answer calls, too.
+    `kind` is edit, event (one that was written by hand), rewind, answer or message. `answers` are those to calls, by tool:
+    an event may answer calls, too. A message has a `text` and names of `files`. `changes` are what is written; for an
+    answer or a message, before it is sent.
     `state` is waiting, applied, declined, withdrawn or lapsed; `decided_by` and `why` say who decided so, and their
     reason. `ref` is None while its source is not among adkweb's. `hidden` has the keys with values that the reader may
     not see."""
@@ -62,6 +70,9 @@ class Proposal:
     actor: str
     reason: str
     changes: list[Change]
+    answers: list[Change]
+    text: str
+    files: list[str]
     hidden: list[str]
     of: dict[str, Any]  # as in edit.edit_state
     invocation: str  # before which a rewind goes back
@@ -88,34 +99,54 @@ class Obstacles:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An edit as the event to be appended, with what it is compared with: the values that were seen in its keys, or else the
+    session's revision."""
+
+    event: Event
+    expected: Mapping[str, Any]
+    revision: float | None = None
+
+    def check(self, ref: SessionRef, actor: Actor) -> None:
+        """Raises Conflict and StaleSession as the edit itself would; NotFound, SourceError."""
+        view = views.session(ref, actor=SYSTEM)
+        if self.revision is not None and self.revision != view.revision:
+            raise StaleSession
+        current = {key: view.state.get(key) for key in self.expected}
+        if changed := [key for key, value in self.expected.items() if not same(current[key], value)]:
+            raise Conflict(current=shown(current, actor, ref.app_name), changed=changed)
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """Returns it as a proposal keeps it."""
+        return {
+            "event": self.event,
+            "expected": [
+                {"key": key} if value is ABSENT else {"key": key, "value": value}
+                for key, value in self.expected.items()
+            ],
+            "revision": None if self.expected else self.revision,
+        }
+
+
 def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: float | None, *, actor: Actor) -> Held:
     """Stores an edit as a proposal, and returns the error to raise; its `proposal` is the id.
 
     Raises Conflict and StaleSession as the edit itself would, and Conflict if it was proposed before and decided;
     NotFound, SourceError."""
-    view = views.session(ref, actor=SYSTEM)
-    if revision is not None and revision != view.revision:
-        raise StaleSession
-    current = {key: view.state.get(key) for key in expected}
-    if changed := [key for key, value in expected.items() if not same(current[key], value)]:
-        raise Conflict(current=shown(current, actor, ref.app_name), changed=changed)
+    prepared = Prepared(event, expected, revision)
+    prepared.check(ref, actor)
     where, now = registry.identity(ref.source), time.time()
     rows().filter(finished__lt=now - _KEPT_SECONDS).delete()
     days = approval.days_of([ref[:2]], delta_of(event)) or approval.DAYS
-    task = {
-        "event": event,
-        "expected": [
-            {"key": key} if value is ABSENT else {"key": key, "value": value} for key, value in expected.items()
-        ],
-        "revision": None if expected else revision,
-    }
     job, made = Job.objects.get_or_create(
         id=uuid.uuid5(uuid.NAMESPACE_OID, ascii([KIND, where, *ref[1:], event["id"]])),
         defaults={
             "kind": KIND,
             "where": where,
             **dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True)),
-            "task": json.dumps(task),
+            "task": json.dumps(prepared.task),
             "created": now,
             "beat": now,
             "due": now + days * _DAY,
@@ -128,31 +159,48 @@ def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: f
     names = approval.held_in(ref.source, ref.app_name, event)
     if made:
         record("proposed", actor.name, ref=ref, proposal=str(job.pk), keys=names)
+    return _needs_editor(job, names)
+
+
+def _needs_editor(job: Job, names: Sequence[str]) -> Held:
     message = _("%(keys)s: needs a second person. Another editor has to apply it.")
     return Held(message % {"keys": approval.named(names)}, proposal=str(job.pk), keys=names)
 
 
-def keep_answer(ref: SessionRef, answer: Mapping[str, Any], held: Sequence[str], *, actor: Actor) -> Held:
-    """Stores an answer as a proposal, and returns the error to raise, as `keep` does. `answer` is what its `task` has;
-    `held` are the tools that need a second person. Raises Conflict if an answer to the same event is proposed already."""
+def keep_sent(
+    ref: SessionRef,
+    kind: str,
+    sent: Mapping[str, Any],
+    *,
+    first: Prepared | None = None,
+    tools: Sequence[str] = (),
+    actor: Actor,
+) -> Held:
+    """Stores an answer or a message to an agent as a proposal, with the edit that comes first, and returns the error to
+    raise, as `keep` does. `sent` is what its `task` has for its `kind`; `tools` are those that need a second person. Raises
+    Conflict if an answer to the same event, or a message in the same session, waits already, and what `Prepared.check`
+    does."""
+    if first:
+        first.check(ref, actor)
+    keys = approval.held_keys(ref.source, ref.app_name, delta_of(first.event)) if first else []
     now, where = time.time(), registry.identity(ref.source)
-    lane = f"answer {where} {digest_of(*ref[1:], answer['event_id'])}"
-    days = approval.days_of([ref[:2]], tools=held) or approval.DAYS
+    rows().filter(finished__lt=now - _KEPT_SECONDS).delete()
+    lane = f"{kind} {where} {digest_of(*ref[1:], sent.get('event_id', ''))}"
+    task, step = {kind: sent, **(first.task if first else {})}, WRITES if first else ""
+    due = now + (approval.days_of([ref[:2]], keys, tools=tools) or approval.DAYS) * _DAY
     names = dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
     try:
         with transaction.atomic():
-            job = Job.objects.make(
-                KIND, where, {"answer": answer}, lane=lane, due=now + days * _DAY, **names, **runner.fields_of(actor)
-            )
-            record("proposed", actor.name, ref=ref, proposal=str(job.pk), tools=held)
+            job = Job.objects.make(KIND, where, task, lane=lane, step=step, due=due, **names, **runner.fields_of(actor))
+            record("proposed", actor.name, ref=ref, proposal=str(job.pk), keys=keys, tools=tools)
     except IntegrityError as error:
         by = rows().filter(lane=lane, state=WAITING).values_list("actor", flat=True).first() or ""
-        raise Conflict(
-            _("%(name)s has proposed an answer to this already. It is under Proposals.") % {"name": by}
-        ) from error
+        raise Conflict(_TAKEN[kind] % {"name": by}) from error
     broadcast.tell("queued", ref)
+    if first:
+        return _needs_editor(job, [*keys, *tools])
     message = _("%(tools)s: an answer needs a second person. Another operator has to apply it.")
-    return Held(message % {"tools": approval.named(held)}, proposal=str(job.pk), tools=held)
+    return Held(message % {"tools": approval.named(tools)}, proposal=str(job.pk), tools=tools)
 
 
 def rows() -> QuerySet[Job]:
@@ -215,8 +263,8 @@ def first_of(job: Job) -> str:
 
 
 def needs(job: Job) -> Permission:
-    """Returns the permission that both people need."""
-    return "operate" if answer_of(job) else "append"
+    """Returns the permission that both people need: an editor's, who also answers and writes, if it edits the session."""
+    return "operate" if job.lane and job.step != WRITES else "append"
 
 
 def needs_two(job: Job) -> bool:
@@ -236,8 +284,8 @@ def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
         if (ref := session_of(job)) is None:
             return Obstacles([], _("Its database isn't one of adkweb's sources right now."))
         view = views.session(ref, actor=SYSTEM)
-        if answer_of(job):
-            return Obstacles([])  # running/answers.py knows
+        if not writes(job):
+            return Obstacles([])
         revision = json.loads(job.task)["revision"]
         if revision is not None and revision != view.revision:
             return Obstacles([], _("Someone has written to this session since then."))
@@ -247,21 +295,27 @@ def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
         return Obstacles([], errors.shown(error, actor))
 
 
-def answer_of(job: Job) -> dict[str, Any] | None:
-    """Returns the answer that a proposal is to send; None for an edit."""
-    answer: dict[str, Any] | None = json.loads(job.task).get("answer")
-    return answer
+def sent_by(job: Job) -> tuple[str, dict[str, Any]]:
+    """Returns what a proposal is to send: “answer” or “message” with what its task says of it. Both are empty for an edit,
+    which sends nothing."""
+    task = json.loads(job.task)
+    return next(((kind, task[kind]) for kind in ("answer", "message") if kind in task), ("", {}))
 
 
-def answers_of(ref: SessionRef, *, actor: Actor) -> dict[str, Proposal]:
-    """Returns the answers that wait for a second person in a session, by the event that asks."""
+def writes(job: Job) -> bool:
+    """Returns whether a proposal writes an event."""
+    return not job.lane or job.step == WRITES
+
+
+def sent_in(ref: SessionRef, *, actor: Actor) -> list[Proposal]:
+    """Returns the answers and messages that wait for a second person in a session."""
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
-    waiting = rows().filter(where=registry.identity(ref.source), lane__startswith="answer ", state=WAITING, **names)
-    return {each.event_id: each for each in (view_of(job, actor) for job in waiting)}
+    waiting = Job.objects.of_agents().filter(kind=KIND, where=registry.identity(ref.source), state=WAITING, **names)
+    return [view_of(job, actor) for job in waiting]
 
 
 def event_of(job: Job) -> Event:
-    """Returns the event that a proposal is to append."""
+    """Returns the event that a proposal is to append, if it `writes` one."""
     event: Event = json.loads(job.task)["event"]
     return event
 
@@ -274,25 +328,26 @@ def expected_of(job: Job) -> dict[str, Any]:
 def view_of(job: Job, actor: Actor) -> Proposal:
     """Returns a row as an actor may see it."""
     result = json.loads(job.result or "{}")
-    if answer := answer_of(job):
-        kind, event_id, invocation, reason, of = "answer", answer["event_id"], "", "", dict[str, Any]()
-        responses = [part["functionResponse"] for part in answer["parts"]]
-        changes = [
-            _response(tool, each["name"], each["response"])
-            for tool, each in zip(answer["tools"], responses, strict=True)
-        ]
-    else:
+    kind, sent = sent_by(job)
+    event_id, invocation, reason, of = sent.get("event_id", ""), "", "", dict[str, Any]()
+    changes: list[Change] = []
+    responses = [part["functionResponse"] for part in sent.get("parts", ()) if "functionResponse" in part]
+    told = [
+        _response(tool, each["name"], each["response"])
+        for tool, each in zip(sent.get("tools", ()), responses, strict=True)
+    ]
+    if writes(job):
         event, expected = event_of(job), expected_of(job)
-        event_id, note = event["id"], edit_of(event)
+        event_id, note = event_id or event["id"], edit_of(event)
         reason, of = note["reason"], _origin_of(note)
         new = {key: ABSENT if key in note["removed"] else value for key, value in delta_of(event).items()}
         changes = [
             Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()
         ]
-        changes += [_response(part.name, part.name, part.value) for part in describe(event).responses]
+        told += [_response(part.name, part.name, part.value) for part in describe(event).responses]
         invocation = event["actions"].get("rewind_before_invocation_id") or ""
-        is_edit = event["invocation_id"] == EDIT_PREFIX + event_id
-        kind = "rewind" if invocation else "edit" if is_edit else "event"
+        is_edit = event["invocation_id"] == EDIT_PREFIX + event["id"]
+        kind = kind or ("rewind" if invocation else "edit" if is_edit else "event")
     return Proposal(
         job.pk,
         kind,
@@ -300,6 +355,13 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         job.actor,
         shown_words(reason, actor, job.app_name),
         [shown_change(change, actor, job.app_name) for change in changes],
+        [shown_change(change, actor, job.app_name) for change in told],
+        shown_words("".join(part.get("text", "") for part in sent.get("parts", ())), actor, job.app_name),
+        [
+            shown_words(part["inlineData"].get("displayName", ""), actor, job.app_name)
+            for part in sent.get("parts", ())
+            if "inlineData" in part
+        ],
         [each.key for each in changes if is_hidden(each.key, (each.old, each.new), actor, job.app_name)],
         of,
         invocation,
@@ -333,9 +395,9 @@ def _origin_of(note: Mapping[str, Any]) -> dict[str, Any]:
 def draft_of(proposal_id: uuid.UUID | str, *, actor: Actor) -> Event:
     """Returns the event of a proposal as its author wrote it, without adkweb's note, to be written again.
 
-    Raises NotFound, also for an answer."""
+    Raises NotFound, also for an answer or a message."""
     job = job_of(proposal_id, actor)
-    if answer_of(job):
+    if job.lane:
         raise NotFound(_("This proposal doesn't exist."))
     event = {name: value for name, value in event_of(job).items() if name != "id"}
     metadata = {name: value for name, value in event.get("custom_metadata", {}).items() if name != "adkweb"}

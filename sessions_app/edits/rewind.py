@@ -31,6 +31,7 @@ from ..writes.append import Appended, append_event
 from ..writes.incomplete import check_complete
 from . import edit, proposals
 from .edit import Entry
+from .proposals import Prepared
 
 USER: Final = "user"  # the author of a rewind, as in ADK
 
@@ -146,18 +147,25 @@ def rewind(
     if once and (before := _written(ref, event_id, invocation_id, actor)):
         return Appended(before.data)
     try:
-        found = plan(ref, invocation_id, actor=MACHINE)
-        event = event_of(found, actor, reason, event_id)
-        expected = found.revision if revision is None else revision
+        found = prepared(ref, invocation_id, actor=actor, reason=reason, revision=revision, event_id=event_id)
         try:
-            return append_event(ref, event, actor=actor, origin="person", expected=expected)
+            return append_event(ref, found.event, actor=actor, origin="person", expected=found.revision)
         except Held:
-            raise proposals.keep(ref, event, {}, expected, actor=actor) from None
+            raise proposals.keep(ref, found.event, {}, found.revision, actor=actor) from None
     except Error:
         # If it was sent twice at the same moment, the other one has been written.
         if once and (before := _written(ref, event_id, invocation_id, actor)):
             return Appended(before.data)
         raise
+
+
+def prepared(
+    ref: SessionRef, invocation_id: str, *, actor: Actor, reason: str, revision: float | None, event_id: str = ""
+) -> Prepared:
+    """Returns a rewind as an edit that can be written later. Raises what `rewind` does."""
+    found = plan(ref, invocation_id, actor=MACHINE)
+    event = event_of(found, actor, reason, event_id or str(uuid.uuid4()))
+    return Prepared(event, {}, found.revision if revision is None else revision)
 
 
 def _written(ref: SessionRef, event_id: str, invocation_id: str, actor: Actor) -> EventView | None:

@@ -70,8 +70,9 @@ class JobQuerySet(models.QuerySet["Job"]):
         )
 
     def of_agents(self) -> "JobQuerySet":
-        """Returns the runs of agents, and the answers that wait for a second person: they go with their session."""
-        return self.filter(models.Q(kind="run") | models.Q(kind="proposal", lane__startswith="answer "))
+        """Returns the runs of agents, and the answers and messages that wait for a second person: they go with their
+        session."""
+        return self.filter(models.Q(kind="run") | (models.Q(kind="proposal") & ~models.Q(lane="")))
 
 
 class Job(models.Model):

@@ -211,12 +211,12 @@ def _about(writing: _Writing) -> dict[str, Any]:
 
 
 def _unsent(writing: _Writing) -> list[dict[str, str]]:
-    """Returns the messages to the user's agents that didn't reach them, as JSON, and the answers that were proposed: those
+    """Returns the messages to the user's agents that didn't reach them, as JSON, and what was proposed to be sent: those
     that did are among the events."""
     names = {"app_name": writing.app_name, "user_id": writing.user_id}
     rows = Job.objects.filter(kind__in=("run", "proposal"), where=registry.identity(writing.source), **names)
     tasks = [(row.session_id, json.loads(row.task)) for row in in_pages(rows)]
-    said = [(session, task.get("answer", task).get("parts")) for session, task in tasks]
+    said = [(session, (task.get("answer") or task.get("message") or task).get("parts")) for session, task in tasks]
     unsent = [(session, {"parts": parts}) for session, parts in said if parts]
     return [
         {

@@ -6,9 +6,8 @@ All calls of one event are answered in one message: the agent would otherwise be
 """
 
 import time
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import IntegrityError, transaction
@@ -20,22 +19,21 @@ from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words
 from ..domain import credentials
 from ..domain.answers import fields, read, response
-from ..domain.errors import AgentError, Conflict, Error, Invalid, NotAllowed
+from ..domain.errors import AgentError, Conflict, Error, Invalid
 from ..domain.json_values import dumps
 from ..domain.pending import LONG_RUNNING, asked
 from ..domain.session_ref import SessionRef, digest_of
-from ..edits import proposal_job, proposals
+from ..edits import proposals
 from ..jobs import runner
-from ..jobs.lease import WAITING, ref_of
+from ..jobs.lease import WAITING
 from ..models import Answer, Job
 from ..search.index.tables import names_of
 from ..sources import agents, registry
 from ..sources.errors import shown as shown_error
 from . import runs
-from .first import NOTHING, First
+from .first import NOTHING, First, Write
 from .questions import Question, asked_by, check_waits
 
-_NAMES_LENGTH: Final = 150  # characters of the names of two people
 _ARRIVAL_SECONDS: Final = 60.0  # within which an answer is stored that arrived at all
 
 
@@ -56,8 +54,8 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
     set `first` if nothing else stands in the way.
 
     Raises Invalid for an answer that doesn't fit, with its call as `field`; Conflict if someone else answered, or the agent
-    runs; AgentError if adkweb can't start the agent; Held if a rule asks for a second person, who then finds it under
-    Proposals; and what `First` raises."""
+    runs; AgentError if adkweb can't start the agent; Held if a rule asks for a second person, who then finds all of it
+    under Proposals; and what `First` raises."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
@@ -72,31 +70,16 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         raise Invalid(_("Only a long-running tool can have an update before its final result."))
     seen = {each.of.call_id: each for each in asked_by(ref, event_id, actor=actor)}
     parts = [_part(each, seen[call], given[call], ref, actor) for call, each in questions.items()]
-    first.check(ref, actor=actor)
+    held = first.check(ref, actor=actor)
     tools = [each.of.tool for each in questions.values()]
-    if actor is not SYSTEM and (held := approval.held_tools(ref.source, ref.app_name, tools)):
-        if first.writes:
-            raise Invalid(_("This answer waits for a second person. Set the state on its own, then answer."))
-        proposed = {"event_id": event_id, "parts": parts, "tools": tools, "updates": updates}
-        raise proposals.keep_answer(ref, proposed, held, actor=actor)
-    return _send(ref, event_id, parts, tools, actor=actor, updates=updates, first=first)
-
-
-def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> proposals.Proposal:
-    """Sends a proposed answer, as a second person. Raises what `proposal_job.apply` does, and AgentError."""
-    return proposal_job.apply(proposal_id, actor=actor, now=now, act=_send_proposed)
-
-
-def _send_proposed(job: Job, approver: Actor, *, now: bool) -> str:
-    ref, author, answer = ref_of(job), runner.actor_of(job), proposals.answer_of(job) or {}
-    if not author.may("operate", ref.source, ref.app_name):
-        raise NotAllowed(_("%(name)s proposed this but can no longer answer agents of this app.") % {"name": job.actor})
-    if why := agents.why_not(ref.source, ref.app_name):
-        raise AgentError(why)
-    both = replace(author, name=f"{job.actor}, {approver.name}"[:_NAMES_LENGTH])
-    updates = answer.get("updates", ())
-    _send(ref, answer["event_id"], answer["parts"], answer["tools"], actor=both, updates=updates)
-    return approver.name
+    held_tools = [] if actor is SYSTEM else approval.held_tools(ref.source, ref.app_name, tools)
+    answer = {"event_id": event_id, "parts": parts, "tools": tools, "updates": updates}
+    if held or held_tools:
+        before = first.prepared(ref, actor=actor) if first.writes else None
+        raise proposals.keep_sent(ref, "answer", answer, first=before, tools=held_tools, actor=actor)
+    job = prepare(ref, answer, first.writer(ref, actor=actor), actor=actor)
+    runs.begin(job)
+    return job
 
 
 def obstacle(proposal: proposals.Proposal, *, actor: Actor) -> str:
@@ -109,24 +92,18 @@ def obstacle(proposal: proposals.Proposal, *, actor: Actor) -> str:
     return ""
 
 
-def _send(
-    ref: SessionRef,
-    event_id: str,
-    parts: list[dict[str, Any]],
-    tools: list[str],
-    *,
-    actor: Actor,
-    updates: Sequence[str] = (),
-    first: First = NOTHING,
-) -> Job:
-    """Claims the calls that are answered, writes what comes `first`, and starts the run."""
+def prepare(ref: SessionRef, answer: Mapping[str, Any], write: Write | None, *, actor: Actor) -> Job:
+    """Claims the calls that are answered, makes the run that sends the answer, which `runs.begin` starts, and has `write`
+    write what comes first. `answer` is as a proposal has it. Raises as `answer`; there is no run then, and no claim."""
+    event_id, parts = answer["event_id"], answer["parts"]
     calls = [[event_id, part["functionResponse"]["id"]] for part in parts]
-    if first.writes:
+    if write:
         runs.server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
     after = runs.newest(ref, actor=actor)
     with transaction.atomic():
-        job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=list(updates), first=first.writes)
-        record("call-answered", actor.name, ref=ref, tools=sorted(set(tools)), run=job.pk.hex)
+        updates = list(answer.get("updates", ()))
+        job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=updates, first=write is not None)
+        record("call-answered", actor.name, ref=ref, tools=sorted(set(answer["tools"])), run=job.pk.hex)
         _claim(ref, event_id, parts, job)
     try:
         check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
@@ -136,11 +113,11 @@ def _send(
             raise Conflict(_answered(ref, event_id, [call for _event, call in calls])) from error
         raise  # such as a database that is away: nothing may be sent later, either
     try:
-        first.write(ref, job.pk.hex, actor=actor)
+        if write:
+            write(job.pk.hex)
     except Exception:
         _take_back(job)
         raise
-    runs.begin(job)
     return job
 
 

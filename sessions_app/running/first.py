@@ -4,22 +4,26 @@ message, which the new one replaces. Each is an edit: it needs an editor, and is
     say(ref, "Book the first one", first=First(instead_of="e4"), actor=actor)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from django.utils.translation import gettext as _
 
 from ..access import approval
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
 from ..domain.errors import Invalid
 from ..domain.invocations import begins_turn
 from ..domain.session_ref import SessionRef
 from ..domain.state import same
 from ..edits import edit, rewind
 from ..edits.edit import Entry
+from ..edits.proposals import Prepared
 from ..reads import timeline
 from ..reads.event_views import EventView
+from ..writes.append import check_append
+
+Write = Callable[[str], object]  # writes what comes first, at most once for the id of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +46,32 @@ class First:
         """Returns whether there is anything to write."""
         return bool(self.changes or self.instead_of)
 
-    def check(self, ref: SessionRef, *, actor: Actor) -> None:
-        """Raises NotAllowed for who isn't an editor, Held if a key needs a second person, Invalid for a mistake."""
+    def check(self, ref: SessionRef, *, actor: Actor) -> list[str]:
+        """Returns those of its keys that need a second person. Raises NotAllowed for who isn't an editor, Invalid for a
+        mistake."""
         if not self.writes:
-            return
+            return []
         actor.check_may("append", ref.source, ref.app_name)
         if self.changes and self.instead_of:
             raise Invalid(_("Set state, or replace a message, but not both at once."))
         keys = [each.key for each in self.changes]
         if self.instead_of:
             keys = [each.key for each in replaced(ref, self.instead_of, actor=actor).plan.changes]
-        approval.check(ref.source, ref.app_name, keys, actor=actor)
+        return [] if actor is SYSTEM else approval.held_keys(ref.source, ref.app_name, keys)
+
+    def prepared(self, ref: SessionRef, *, actor: Actor) -> Prepared:
+        """Returns the edit that it writes, for a proposal. Raises what an edit and a rewind raise."""
+        if self.instead_of:
+            before = timeline.event(ref, self.instead_of, actor=actor).invocation_id
+            prepared = rewind.prepared(ref, before, actor=actor, reason=self.reason, revision=self.revision)
+        else:
+            prepared = edit.prepared_state(ref, self.changes, actor=actor, reason=self.reason)
+        check_append(ref, prepared.event, actor=actor, origin="approved")
+        return prepared
+
+    def writer(self, ref: SessionRef, *, actor: Actor) -> Write | None:
+        """Returns what writes it; None if there's nothing to write."""
+        return (lambda once: self.write(ref, once, actor=actor)) if self.writes else None
 
     def write(self, ref: SessionRef, once: str, *, actor: Actor) -> None:
         """Writes it. Raises what an edit and a rewind raise."""

@@ -35,6 +35,7 @@ from ..domain.invocations import UPDATES
 from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ
 from ..domain.session_ref import SessionRef, digest_of
+from ..edits import proposals
 from ..jobs import runner
 from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, Progress, ref_of
 from ..jobs.ticker import Ticker
@@ -44,7 +45,7 @@ from ..reads.event_views import EventView
 from ..sources import agents, registry
 from . import files, servers
 from .client import Server, Stream
-from .first import NOTHING, First
+from .first import NOTHING, First, Write
 from .questions import check_waits
 from .servers import RUN
 
@@ -104,7 +105,7 @@ def say(
 ) -> Job:
     """Starts the run in which a session's agent answers a message of its user; files.part makes what is `attached`. What is
     to be written `first` is written when nothing else stands in the way, and the agent is up. Raises as `make` and `First`,
-    Invalid, AgentError."""
+    Invalid, AgentError; Held if a key of it needs a second person, who then finds all of it under Proposals."""
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     if why := agents.why_not(ref.source, ref.app_name):
@@ -115,19 +116,28 @@ def say(
         raise Invalid(_("A message can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="text")
     files.check([files.size_of(each) for each in attached])
     check_unmasked([text, *map(files.name_of, attached)], actor, ref.app_name)
-    first.check(ref, actor=actor)
-    if first.writes:
+    parts = [*([{"text": text}] if text.strip() else []), *attached]
+    if first.check(ref, actor=actor):
+        raise proposals.keep_sent(ref, "message", {"parts": parts}, first=first.prepared(ref, actor=actor), actor=actor)
+    job = prepare(ref, parts, first.writer(ref, actor=actor), actor=actor)
+    begin(job)
+    return job
+
+
+def prepare(ref: SessionRef, parts: list[dict[str, Any]], write: Write | None, *, actor: Actor) -> Job:
+    """Makes the run that sends a message, which `begin` starts, and has `write` write what comes first. Raises what that and
+    `make` raise, and AgentError; there is no run then."""
+    if write:
         server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
-    parts = [*([{"text": text}] if text.strip() else []), *attached]
-    job = make(ref, parts, after, actor=actor, first=first.writes)
+    job = make(ref, parts, after, actor=actor, first=write is not None)
     try:
-        first.write(ref, job.pk.hex, actor=actor)
+        if write:
+            write(job.pk.hex)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)
     except Exception:
         runner.cancel(job)
         raise
-    begin(job)
     return job
 
 

@@ -179,12 +179,11 @@ def _so_far(ref: SessionRef, rows: Sequence[Row], who: Actor) -> dict[str, Any]:
 def _cards(ref: SessionRef, who: Actor) -> list[Card]:
     rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None, limit=MOST).rows]
     by_event, so_far = groupby(rows, lambda row: row.of.event_id), _so_far(ref, rows, who)
-    proposed = proposals.answers_of(ref, actor=who) if rows else {}
     cards = []
     for event_id, some in by_event:
         questions = [Question.about(row, so_far) for row in some]
         asks = len(questions if len(rows) < MOST else asked_by(ref, event_id, actor=who))
-        cards.append(Card(event_id, questions, asks, proposed=proposed.get(event_id)))
+        cards.append(Card(event_id, questions, asks))
     return cards
 
 
@@ -221,7 +220,10 @@ def context_of(
     """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice; `again` is the
     event with the message that is edited and sent again."""
     status = status or timeline.status_of(ref, actor=who)
-    last, shown = runs.last(ref), _cards(ref, who) if cards is None else cards
+    last, proposed = runs.last(ref), proposals.sent_in(ref, actor=who)
+    by_event = {each.event_id: each for each in proposed if each.kind == "answer"}
+    cards = _cards(ref, who) if cards is None else cards
+    shown = [replace(card, proposed=by_event.get(card.event_id)) for card in cards]
     run = last if last and last.state == WAITING else None
     sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
     # The index learns a moment later that they are answered.
@@ -240,10 +242,11 @@ def context_of(
     shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
     shown_work = f"{work.since} {work.stopped_by}" if work else ""
     keys = [each.of.key for card in shown for each in card.questions]
-    keys += [str(card.proposed.id) for card in shown if card.proposed]
+    keys += [str(each.id) for each in proposed]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],
+        "proposed_messages": [each for each in proposed if each.kind == "message"],
         "run": run,
         "work": work,
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
@@ -369,6 +372,8 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
         attached += [files.part(each.name or "", each.read(), each.content_type) for each in _uploads(request)]
         runs.say(ref, given["text"], attached=attached, actor=actor(request), first=form.first)
     except (Invalid, Conflict, AgentError, Held, StaleSession) as error:
+        if "proposal" in error.detail:
+            raise  # it waits for a second person, and its page opens
         why = error.message
         if isinstance(error, StaleSession):
             why = _("This session changed after you opened the page. Review the changes again.")

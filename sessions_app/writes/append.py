@@ -97,15 +97,7 @@ def append_event(
     """
     if is_partial(event):
         return Appended(dict(event))
-    actor.check_may("append", ref.source, ref.app_name)
-    stored = check_event(event, newer=actor.is_agent_of(ref.app_name))
-    check_no_note(stored, _REFUSED_NOTES[origin])
-    _check_run(ref, stored)
-    check_unmarked(delta_of(stored).keys() - removed_by(stored))
-    check_unmasked(delta_of(stored), actor, ref.app_name)
-    check_names(ref)
-    if origin == "person":
-        approval.check_event(ref.source, ref.app_name, stored, actor=actor)
+    stored = check_append(ref, event, actor=actor, origin=origin)
     with database.writing(ref.source) as db:
         if keeps_milliseconds(db):
             stored["timestamp"] = whole_milliseconds(stored["timestamp"])
@@ -127,6 +119,20 @@ def append_event(
             raise
     broadcast.tell("events", ref)
     return Appended(shown(appended.event, actor, ref.app_name, "event"), appended.seq, appended.revision)
+
+
+def check_append(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, origin: Origin) -> Event:
+    """Returns an event as `append_event` stores it. Raises what that raises for reasons that don't lie in the session."""
+    actor.check_may("append", ref.source, ref.app_name)
+    stored = check_event(event, newer=actor.is_agent_of(ref.app_name))
+    check_no_note(stored, _REFUSED_NOTES[origin])
+    _check_run(ref, stored)
+    check_unmarked(delta_of(stored).keys() - removed_by(stored))
+    check_unmasked(delta_of(stored), actor, ref.app_name)
+    check_names(ref)
+    if origin == "person":
+        approval.check_event(ref.source, ref.app_name, stored, actor=actor)
+    return stored
 
 
 def _check_run(ref: SessionRef, event: Event) -> None:

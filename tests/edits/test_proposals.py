@@ -107,7 +107,7 @@ def test_an_answer_that_is_written_by_hand_waits_for_a_second_person(ref: Sessio
         edit.add_event(ref, by_hand, actor=maria)
     number = held.value.detail["proposal"]
     shown = proposals.get(number, actor=ben)
-    assert [(each.key, each.new["confirmed"], each.new["iban"]) for each in shown.changes] == [
+    assert [(each.key, each.new["confirmed"], each.new["iban"]) for each in shown.answers] == [
         ("adk_request_confirmation", True, DOTS)
     ]
     with pytest.raises(NotAllowed):

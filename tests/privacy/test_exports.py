@@ -97,11 +97,14 @@ def test_a_message_that_did_not_reach_an_agent_is_in_the_file_as_far_as_it_may_b
     assert (session, json.loads(message)["content"]["parts"]) == ("s1", [{"text": f"Write to {DOTS}"}])
 
 
-def test_an_answer_that_was_proposed_is_in_the_file_and_goes_with_its_session(ref: SessionRef) -> None:
+def test_what_was_proposed_to_be_sent_is_in_the_file_and_goes_with_its_session(ref: SessionRef) -> None:
     part = {"functionResponse": {"id": "c1", "name": "adk_request_input", "response": {"result": "4 nights"}}}
-    proposals.keep_answer(ref, {"event_id": "e1", "parts": [part], "tools": ["ask"]}, ["ask"], actor=SYSTEM)
+    answer = {"event_id": "e1", "parts": [part], "tools": ["ask"]}
+    proposals.keep_sent(ref, "answer", answer, tools=["ask"], actor=SYSTEM)
+    proposals.keep_sent(ref, "message", {"parts": [{"text": "Hello"}]}, actor=SYSTEM)
     _files, about = written(ref.source)
-    assert [json.loads(each["message"])["content"]["parts"] for each in about["unsent"]] == [[part]]
+    unsent = [json.loads(each["message"])["content"]["parts"] for each in about["unsent"]]
+    assert sorted(unsent, key=str) == [[part], [{"text": "Hello"}]]
     delete_session(ref, actor=SYSTEM)
     assert not proposals.rows().exists()
 

@@ -25,7 +25,7 @@ from sessions_app.edits.rewind import rewind
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, AuditRow, Job
 from sessions_app.reads import timeline
-from sessions_app.running import answers, children, runs, servers
+from sessions_app.running import answers, children, proposed, runs, servers
 from sessions_app.running.answers import Given
 from sessions_app.running.client import Stream
 from sessions_app.running.questions import asked_by
@@ -180,16 +180,17 @@ def test_an_answer_to_a_tool_of_a_rule_waits_for_a_second_person(source: str) ->
         answers.answer(ref, event, {call: YES}, actor=ben)
     for nobody in (ria, eve):
         with pytest.raises(NotAllowed):
-            answers.apply(number, actor=nobody)
-    proposed = proposals.answers_of(ref, actor=ben)[event]
-    assert [(each.key, each.new) for each in proposed.changes] == [("pay", {"confirmed": True})]
+            proposed.apply(number, actor=nobody)
+    (waiting,) = proposals.sent_in(ref, actor=ben)
+    assert (waiting.kind, waiting.event_id, waiting.changes) == ("answer", event, [])
+    assert [(each.key, each.new) for each in waiting.answers] == [("pay", {"confirmed": True})]
     assert not Answer.objects.exists()
-    assert answers.apply(number, actor=ben).decided_by == "ben"
+    assert proposed.apply(number, actor=ben).decided_by == "ben"
     assert ended(runs.last(ref)).state == "done"
     assert paid(ref) == 1
     assert runs.sender(rows(ref)[-1]) == "ria, ben"
     with pytest.raises(Conflict, match="already been decided"):
-        answers.apply(number, actor=ben)
+        proposed.apply(number, actor=ben)
 
 
 @pytest.mark.parametrize("how", ["declined", "rewound", "demoted"])
@@ -204,11 +205,11 @@ def test_a_proposed_answer_that_cannot_be_sent_any_more_is_not(source: str, how:
         proposal_job.decline(number, actor=ben)
     elif how == "rewound":
         rewind(ref, rows(ref)[0].data["invocation_id"], actor=SYSTEM, reason="again")
-        assert "doesn't wait for an answer" in answers.obstacle(proposals.get(number, actor=ben), actor=ben)
+        assert "doesn't wait for an answer" in proposed.obstacles(proposals.get(number, actor=ben), actor=ben).problem
     else:
         somebody("ria", "viewer")
     with pytest.raises((Conflict, NotAllowed)):
-        answers.apply(number, actor=ben)
+        proposed.apply(number, actor=ben)
     assert not Answer.objects.exists()
 
 

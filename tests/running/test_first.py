@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sessions_app.access import approval, roles
+from sessions_app.access import roles
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
-from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed, StaleSession
+from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, StaleSession
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -87,9 +87,6 @@ def test_what_may_not_be_rewound_is_not_sent(ref: SessionRef) -> None:
         runs.say(ref, "again", first=First(instead_of=rows(ref)[-1].id), actor=ALICE)
     with pytest.raises(NotAllowed):
         runs.say(ref, "again", first=First(instead_of=one.id), actor=roles.actor_of(somebody("olga", "operator")))
-    approval.make(by=ALICE, keys="counted")
-    with pytest.raises(Held, match="counted: needs a second person"):
-        runs.say(ref, "again", first=First(instead_of=two.id), actor=ALICE)
     assert (len(rows(ref)), Job.objects.filter(state="waiting").count()) == (before, 0)
     assert timeline.status_of(ref, actor=SYSTEM).name == "idle"
 
@@ -111,8 +108,7 @@ def test_state_is_set_before_the_message_by_an_edit(ref: SessionRef) -> None:
 def test_state_is_set_before_an_answer_or_nothing_is_sent(ref: SessionRef) -> None:
     asked, event, call = asking(ref.source, "s2")
     before = len(rows(asked))
-    approval.make(by=ALICE, keys="limit")
-    for entry, error in ((SILVER, Conflict), (Entry("limit", 5, ABSENT), Held), (Entry("temp:x", 5, ABSENT), Invalid)):
+    for entry, error in ((SILVER, Conflict), (Entry("temp:x", 5, ABSENT), Invalid)):
         with pytest.raises(error):
             answers.answer(asked, event, {call: YES}, first=First([entry]), actor=ALICE)
         with pytest.raises(error):

@@ -1,6 +1,6 @@
 """Proposals: lists the edits and answers that wait for a second person, applies, declines and cancels them."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.contrib import messages
@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from ...access.actor import Actor
@@ -20,11 +21,13 @@ from ...edits import proposals as proposal
 from ...edits.proposals import Obstacles, Proposal
 from ...http.problems import status_of
 from ...jobs.lease import WAITING
-from ...running import answers
+from ...running import proposed
 from ...sources import errors
 from ..forms import Form, Text
 from ..html.render import page
 from ..request import actor
+
+_SENT: Final = {"answer": gettext_lazy("Answered. The agent continues."), "message": gettext_lazy("Sent to the agent.")}
 
 
 class DecideForm(Form):
@@ -59,13 +62,16 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
 def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
     match action:
         case "apply" | "now":
-            is_answer = proposal.get(proposal_id, actor=who).kind == "answer"
-            apply = answers.apply if is_answer else proposal_job.apply
-            if apply(proposal_id, actor=who, now=action == "now").state == WAITING:
+            kind = proposal.get(proposal_id, actor=who).kind
+            if kind in _SENT:
+                applied = proposed.apply(proposal_id, actor=who)
+            else:
+                applied = proposal_job.apply(proposal_id, actor=who, now=action == "now")
+            if applied.state == WAITING:
                 return _(
                     "This program's token has no named holder, so a second person must apply the proposal as well."
                 )
-            return _("Answered. The agent continues.") if is_answer else _("Applied. The event records both names.")
+            return str(_SENT.get(kind, _("Applied. The event records both names.")))
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)
             return _("Proposal declined. Nothing was written.")
@@ -84,16 +90,13 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
 
 
 def _obstacles(each: Proposal, who: Actor) -> Obstacles | None:
-    if each.state != WAITING:
-        return None
-    if each.kind == "answer":
-        return Obstacles([], answers.obstacle(each, actor=who))
-    return proposal.obstacles(each, actor=who)
+    return proposed.obstacles(each, actor=who) if each.state == WAITING else None
 
 
 def _again(each: Proposal) -> str:
-    """Returns the URL at which the edit of a proposal can be made again; "" while its source is away, and for an answer."""
-    if each.ref is None or each.kind == "answer":
+    """Returns the URL at which the edit of a proposal can be made again; "" while its source is away, and for an answer or
+    a message."""
+    if each.ref is None or each.kind in _SENT:
         return ""
     if each.kind == "rewind":
         return f"{reverse('rewind', kwargs=each.ref._asdict())}?{urlencode({'before': each.invocation})}"
