@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.access import tokens
+from sessions_app.access import approval, tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import timeline
@@ -95,3 +95,16 @@ def test_files_go_to_the_agent_inside_the_message(ref: SessionRef, program: Prog
     assert "up to 5 files" in send(program, "/runs", {"text": "look", "files": [file] * 6}).json()["detail"]
     large = {**file, "data": "aGlo" * (5 * 1024 * 1024 // 3 + 1)}
     assert "together" in send(program, "/runs", {"text": "look", "files": [large]}).json()["detail"]
+
+
+def test_what_a_rule_holds_is_answered_with_the_proposal_of_all_of_it(ref: SessionRef, program: Program) -> None:
+    approval.make(by=SYSTEM, keys="seconds")
+    editor = Program(tokens.create("editor", "append", "*", by=as_admin("maria"))[1])
+    body = {"text": "look", "state": {"seconds": 1}, "expected": {"seconds": 30}}
+    held = send(editor, "/runs", body)
+    assert (held.status, "seconds: needs a second person" in held.json()["detail"]) == (403, True)
+    proposal = editor.get(f"/api/apps/helper/proposals/{held.json()['proposal']}").json()
+    assert (proposal["kind"], proposal["state"], proposal["text"]) == ("message", "waiting", "look")
+    assert proposal["changes"] == [{"key": "seconds", "old": 30, "new": 1}]
+    assert send(program, "/runs", body).status == 403
+    assert timeline.events(ref, actor=SYSTEM).rows == []

@@ -484,3 +484,36 @@ def test_says_what_continuing_may_do_again(ref: SessionRef, maria: Browser, add:
     assert said() == "The last run didn't finish. These calls may run again: pay"
     add(ref, error_code="INVOCATION_ABORTED", timestamp=hour, invocation_id="i1")
     assert said() == "The last run was stopped. The model is asked again, and may repeat a call."
+
+
+def test_a_message_with_a_key_that_a_rule_holds_leads_to_its_proposal_which_the_session_shows(
+    ref: SessionRef, maria: Browser, guest: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "start", lambda job, **_: True)
+    monkeypatch.setattr(runs, "server_of", lambda ref, **_: None)
+    approval.make(by=ALICE, keys="tier")
+    mask_rules.create("booking", "form", "email", actor=ALICE)
+    form = maria.open("session", **ref._asdict()).one("form", class_="composer").fields()
+    row = {"rows": "0", "key-0": "tier", "value-0": "silver", "type-0": "string", "seen-0": "", "reason": "by phone"}
+    sent = {**form, **row, "text": "Write to ana@example.com"}
+    held = maria.post(reverse("say", kwargs=ref._asdict()), sent, headers={"HX-Request": "true"})
+    number = Job.objects.get(kind="proposal").pk
+    assert held["HX-Redirect"] == f"/proposals/?own=1#proposal-{number}"
+    shown = maria.open("proposals").one("tr", id=f"proposal-{number}")
+    guest.force_login(somebody("vera", "viewer"))
+    waits = guest.open("session", **ref._asdict()).one(id="waits").one("div", class_="notice")
+    for each in (shown, waits):
+        assert "silver" in each.text
+        assert "Write to" in each.text
+        assert "ana@example.com" not in each.text
+    assert waits.links()["Open the proposal"] == f"/proposals/#{shown['id']}"
+    guest.force_login(somebody("olga", "operator"))
+    assert "Apply" not in guest.open("proposals").one("tr", id=f"proposal-{number}").text
+    guest.force_login(somebody("ben", "editor"))
+    assert "Apply and send" in guest.open("proposals").one("tr", id=f"proposal-{number}").text
+    guest.send("proposal", {"action": "apply"}, proposal_id=number)
+    assert "Sent to the agent." in guest.open("proposals").text
+    (note,) = [each.description.edit for each in timeline.events(ref, actor=ALICE).rows if each.description.edit]
+    assert (note["actor"], note["approved_by"], note["reason"]) == ("maria", "ben", "by phone")
+    assert Job.objects.get(kind="run").actor == "maria, ben"
+    assert not guest.open("session", **ref._asdict()).one(id="waits").all("div", class_="notice")
