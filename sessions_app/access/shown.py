@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from ..domain.errors import Invalid
 from ..domain.json_values import as_object, dumps, loads, read_stored, read_stored_or_none
 from ..domain.mask_patterns import DOTS
+from ..domain.masks import has_dots
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
 from . import masking
 from .actor import SYSTEM, Actor
@@ -120,6 +121,31 @@ def typed_words(text: str, stored: str, actor: Actor, app_name: str) -> str:
         return stored
     check_unmasked(text, actor, app_name)
     return text
+
+
+def typed_value(value: Any, seen: Any, stored: Any, actor: Actor, app_name: str) -> Any:
+    """Returns the value to send when someone changed one of which they saw `seen`: with what is stored where they left it
+    alone. In a list, only one entry can be changed beside such that are hidden: nobody knows which is which. Raises Invalid
+    if dots replace something else."""
+    meant, typed = _meant(value, seen, stored)
+    check_unmasked(typed, actor, app_name)
+    return meant
+
+
+def _meant(value: Any, seen: Any, stored: Any) -> tuple[Any, Any]:
+    """Returns what to send, and what was typed of it: that without the dots that were left alone."""
+    if same(value, seen):
+        return stored, None if has_dots(value) else value
+    match value, seen, stored:
+        case dict(), dict(), dict():
+            known = {name: (seen[name], stored[name]) for name in seen.keys() & stored.keys()}
+            both = {name: _meant(each, *known.get(name, (UNKNOWN, UNKNOWN))) for name, each in value.items()}
+            return {name: each[0] for name, each in both.items()}, {name: each[1] for name, each in both.items()}
+        case list(), list(), list() if len(value) == len(seen) == len(stored):
+            if sum(not same(*each) for each in zip(value, seen, strict=True)) == 1:
+                pairs = [_meant(*each) for each in zip(value, seen, stored, strict=True)]
+                return [each[0] for each in pairs], [each[1] for each in pairs]
+    return value, value
 
 
 def shown_change(change: Change, actor: Actor, app_name: str) -> Change:

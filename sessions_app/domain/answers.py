@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -20,6 +20,7 @@ from . import json_values
 from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Part
 from .errors import Invalid
 from .json_values import as_object, dumps
+from .mask_patterns import DOTS
 from .pending import CONFIRMATION, CREDENTIAL, INPUT, asked
 from .shorten import words
 from .translation import gettext_lazy as _
@@ -45,7 +46,7 @@ class Field:
 
     `path` leads to its value in the answer. `choices` are the values to choose from, by their texts. `empty` is what an
     empty field stands for, if it isn't left out. `within` is the innermost object around it that may be left out, as a
-    name; "" if there is none.
+    name; "" if there is none. `kept` is a text beside those to choose from, with which it starts: dots that hide its value.
     """
 
     path: tuple[str, ...]
@@ -57,6 +58,7 @@ class Field:
     choices: Mapping[str, Any] = field(default_factory=dict)
     empty: Any = _NOTHING
     within: str = ""
+    kept: str = ""
 
     @property
     def name(self) -> str:
@@ -105,7 +107,47 @@ def _fields(
             choices=choices,
             empty=empty,
             within=within,
+            kept=_kept(_shown(value, kind), kind, choices),
         )
+
+
+def fields_seen(schema: Any, seen: Any) -> list[Field] | None:
+    """Returns the form of a schema of which someone may see only what `seen` has: a field that is hidden starts with dots,
+    and only keeps the kind of text that it takes."""
+    form = fields(schema)
+    if form is None or schema == seen:
+        return form
+    stored = {each.name: each for each in form}
+    return [_as_seen(each, stored.get(each.name)) for each in fields(_mended(schema, seen)) or ()] or None
+
+
+def _as_seen(shown: Field, stored: Field | None) -> Field:
+    if shown.initial not in (DOTS, dumps(DOTS)):
+        return shown
+    kept = replace(shown, initial=DOTS)
+    if stored is None:  # an object, all of which is hidden
+        return kept
+    kind = TEXT if stored.kind == CHOICE and not shown.choices else stored.kind
+    return replace(kept, kind=kind, empty=stored.empty, kept=_kept(DOTS, kind, shown.choices))
+
+
+def _kept(initial: str, kind: str, choices: Mapping[str, Any]) -> str:
+    known = {YES_NO: ("true", "false"), CHOICE: choices}.get(kind)
+    return initial if initial and known is not None and initial not in known else ""
+
+
+def _mended(schema: Any, seen: Any) -> Any:
+    """Returns what is seen of a schema as a schema: dots don't stand for one, nor for a list of choices."""
+    if isinstance(schema, dict) and isinstance(seen, dict):
+        told = {name: (schema.get(name), each) for name, each in seen.items()}
+        return {
+            name: _mended(each, shown)
+            for name, (each, shown) in told.items()
+            if name == "default" or not (isinstance(each, list) and not isinstance(shown, list))
+        }
+    if isinstance(schema, dict):
+        return {"default": seen}
+    return seen
 
 
 def _is_form(schema: dict[str, Any]) -> bool:
@@ -136,25 +178,33 @@ def _shown(value: Any, kind: str = TEXT) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
-def read(schema: Any, given: Mapping[str, str]) -> Any:
+def read(schema: Any, given: Mapping[str, str], seen: Any = None) -> Any:
     """Returns the answer that a browser posted, by the names of the form's fields.
 
-    A field left empty is left out, and so is an object that may be missing if all its fields are as they were. Raises
-    Invalid with the name of the `field` that is wrong.
+    A field left empty is left out, and so is an object that may be missing if all its fields are as they were. Someone who
+    may see only a part of the schema, that in `seen`, leaves what is hidden as it is. Raises Invalid with the name of the
+    `field` that is wrong.
     """
     form = fields(schema)
-    if form is None:
+    asked = form if seen is None else fields_seen(schema, seen)
+    if form is None or asked is None:
         raise Invalid(_("This question has no form. Answer it with JSON."))
-    texts = {each.name: str(given.get(each.name, "")) for each in form}
-    filled = {"", *(each.within for each in form if texts[each.name] not in ("", each.initial))}
+    texts: list[tuple[Field, str]] = []
+    for each in asked:
+        text = str(given.get(each.name, ""))
+        if text == each.initial:
+            texts += [(stored, stored.initial) for stored in form if stored.path[: len(each.path)] == each.path]
+        else:
+            texts.append((each, text))
+    filled = {"", *(each.within for each, text in texts if text not in ("", each.initial))}
     answer: dict[str, Any] = {}
-    for each in form:
+    for each, text in texts:
         if each.within in filled:
             around = answer
             for name in each.path[:-1]:
                 around = around.setdefault(name, {})
             try:
-                value = _value(each, texts[each.name])
+                value = _value(each, text)
                 if value is not _NOTHING:
                     around[each.path[-1]] = json_values.check(value)
             except Invalid as error:

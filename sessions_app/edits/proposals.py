@@ -331,7 +331,8 @@ def view_of(job: Job, actor: Actor) -> Proposal:
     kind, sent = sent_by(job)
     event_id, invocation, reason, of = sent.get("event_id", ""), "", "", dict[str, Any]()
     changes: list[Change] = []
-    responses = [part["functionResponse"] for part in sent.get("parts", ()) if "functionResponse" in part]
+    parts = shown(sent.get("parts", []), actor, job.app_name, "event")
+    responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
     told = [
         _response(tool, each["name"], each["response"])
         for tool, each in zip(sent.get("tools", ()), responses, strict=True)
@@ -344,7 +345,8 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         changes = [
             Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()
         ]
-        told += [_response(part.name, part.name, part.value) for part in describe(event).responses]
+        seen = describe(shown(event, actor, job.app_name, "event"))
+        told += [_response(part.name, part.name, part.value) for part in seen.responses]
         invocation = event["actions"].get("rewind_before_invocation_id") or ""
         is_edit = event["invocation_id"] == EDIT_PREFIX + event["id"]
         kind = kind or ("rewind" if invocation else "edit" if is_edit else "event")
@@ -356,12 +358,8 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         shown_words(reason, actor, job.app_name),
         [shown_change(change, actor, job.app_name) for change in changes],
         [shown_change(change, actor, job.app_name) for change in told],
-        shown_words("".join(part.get("text", "") for part in sent.get("parts", ())), actor, job.app_name),
-        [
-            shown_words(part["inlineData"].get("displayName", ""), actor, job.app_name)
-            for part in sent.get("parts", ())
-            if "inlineData" in part
-        ],
+        "".join(part.get("text", "") for part in parts),
+        [shown_words(part["inlineData"]["displayName"], actor, job.app_name) for part in parts if "inlineData" in part],
         [each.key for each in changes if is_hidden(each.key, (each.old, each.new), actor, job.app_name)],
         of,
         invocation,

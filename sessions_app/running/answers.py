@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
-from ..access.shown import check_unmasked, shown_words
+from ..access.shown import check_unmasked, shown_words, typed_value
 from ..domain import credentials
-from ..domain.answers import fields, read, response
+from ..domain.answers import fields_seen, read, response
 from ..domain.errors import AgentError, Conflict, Error, Invalid
 from ..domain.json_values import dumps
 from ..domain.pending import LONG_RUNNING, asked
@@ -134,16 +134,12 @@ def _part(question: Question, seen: Question, given: Given, ref: SessionRef, act
     try:
         if given.fields is not None:
             texts = {name: text.replace("\r\n", "\n") for name, text in given.fields.items()}  # as no browser posts it
-            as_shown = {each.name: each.initial for each in fields(shown.schema) or ()}
-            as_stored = {each.name: each.initial for each in fields(stored.schema) or ()}
-            kept = {name for name, text in texts.items() if name in as_stored and text == as_shown.get(name)}
-            check_unmasked({name: text for name, text in texts.items() if name not in kept}, actor, ref.app_name)
+            first = {each.name: each.initial for each in fields_seen(stored.schema, shown.schema) or ()}
+            check_unmasked({name: text for name, text in texts.items() if text != first.get(name)}, actor, ref.app_name)
             checked = True
-            value = read(stored.schema, {**texts, **{name: as_stored[name] for name in kept}})
-        elif value is not None and value == shown.payload:
-            value = stored.payload
-        else:
-            check_unmasked(value, actor, ref.app_name)
+            value = read(stored.schema, texts, shown.schema)
+        elif value is not None:
+            value = typed_value(value, shown.payload, stored.payload, actor, ref.app_name)
         checked = True
         name, content = response(question.of.kind, question.call, value, confirmed=given.confirmed)
     except Invalid as error:

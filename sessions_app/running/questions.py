@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
+from ..domain.answers import Field, fields, fields_seen
 from ..domain.description import AUTH_CALL, Part
 from ..domain.errors import Conflict
-from ..domain.pending import Pending, pending, rewinds
+from ..domain.masks import has_dots
+from ..domain.pending import Pending, asked, pending, rewinds
 from ..domain.session_ref import SessionRef
 from ..reads import timeline
 from ..reads.event_views import EventView, events_of
@@ -21,6 +23,17 @@ class Question:
 
     of: Pending
     call: Part
+
+
+def form_of(ref: SessionRef, event_id: str, call: Part, *, actor: Actor) -> list[Field] | None:
+    """Returns the form of the answer to an input request, `call` as the actor sees it: what is hidden there starts with
+    dots. Returns None if there can be no form."""
+    actor.check_sees(ref)
+    seen = asked(call).schema
+    if not has_dots(seen):
+        return fields(seen)
+    stored = {each.id: each for each in timeline.event(ref, event_id, actor=SYSTEM).description.calls}
+    return fields_seen(asked(stored[call.id]).schema, seen) if call.id in stored else None
 
 
 def asked_by(ref: SessionRef, event_id: str, *, actor: Actor) -> list[Question]:

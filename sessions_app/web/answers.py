@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ..access.actor import Actor
 from ..access.shown import shown_words
-from ..domain.answers import Field, SignIn, fields, sign_in_link
+from ..domain.answers import Field, SignIn, sign_in_link
 from ..domain.errors import AgentError, Conflict, Error, Held, Invalid, NotFound, StaleSession
 from ..domain.json_values import dumps, loads
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING, MOST
@@ -35,7 +35,7 @@ from ..running import answers, files, runs
 from ..running.answers import Given
 from ..running.first import First, Replaced, replaced
 from ..running.first import rewound as rewound_by
-from ..running.questions import asked_by
+from ..running.questions import asked_by, form_of
 from ..search import inbox
 from ..search.inbox import Waiting
 from ..sources import agents
@@ -69,13 +69,13 @@ class Question:
         return self.row.of
 
     @classmethod
-    def about(cls, row: Row, so_far: Mapping[str, Any]) -> "Question":
+    def about(cls, row: Row, so_far: Mapping[str, Any], who: Actor) -> "Question":
         """Returns the question of a row of the inbox. `so_far` are the first results of long-running tools, by call."""
         asked = row.of.asked
         if asked is None:
             return cls(row)
-        if row.of.kind == INPUT:
-            return cls(row, fields(asked.schema))
+        if row.of.kind == INPUT and row.of.call:
+            return cls(row, form_of(row.of.ref, row.of.event_id, row.of.call, actor=who))
         if row.of.kind == CREDENTIAL:
             return cls(row, sign_in=sign_in_link(row.of.call) if row.of.call else None)
         if row.of.kind == LONG_RUNNING:
@@ -181,7 +181,7 @@ def _cards(ref: SessionRef, who: Actor) -> list[Card]:
     by_event, so_far = groupby(rows, lambda row: row.of.event_id), _so_far(ref, rows, who)
     cards = []
     for event_id, some in by_event:
-        questions = [Question.about(row, so_far) for row in some]
+        questions = [Question.about(row, so_far, who) for row in some]
         asks = len(questions if len(rows) < MOST else asked_by(ref, event_id, actor=who))
         cards.append(Card(event_id, questions, asks))
     return cards

@@ -211,3 +211,13 @@ def test_one_message_waits_in_a_session_and_goes_with_it(ref: SessionRef, maria:
     propose(ref, ben)
     delete_session(ref, actor=SYSTEM)
     assert not Job.objects.filter(kind="proposal").exists()
+
+
+def test_an_answer_is_shown_as_its_event_will_be(ref: SessionRef) -> None:
+    mask_rules.create("helper", "tool", "adk_request_confirmation: iban", actor=ALICE)
+    response = {"id": "c1", "name": "adk_request_confirmation", "response": {"payload": {"iban": "DE1", "eur": 4}}}
+    answer = {"event_id": "e1", "parts": [{"functionResponse": response}], "tools": ["pay"]}
+    with pytest.raises(Held):
+        raise proposals.keep_sent(ref, "answer", answer, tools=["pay"], actor=SYSTEM)
+    ((shown,),) = [each.answers for each in proposals.sent_in(ref, actor=ALICE)]
+    assert (shown.key, shown.new) == ("pay", {"payload": {"iban": DOTS, "eur": 4}})

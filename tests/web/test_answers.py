@@ -517,3 +517,76 @@ def test_a_message_with_a_key_that_a_rule_holds_leads_to_its_proposal_which_the_
     assert (note["actor"], note["approved_by"], note["reason"]) == ("maria", "ben", "by phone")
     assert Job.objects.get(kind="run").actor == "maria, ben"
     assert not guest.open("session", **ref._asdict()).one(id="waits").all("div", class_="notice")
+
+
+ALL_KINDS: dict[str, Any] = {
+    "newsletter": {"type": "boolean", "default": True},
+    "plan": {"enum": ["small", "large"], "default": "large"},
+    "card": {"type": "integer", "default": 4111},
+    "home": {"type": "object", "properties": {"city": {"type": "string", "default": "Rome"}}},
+    "note": {"type": "string", "default": "by phone"},
+}
+STORED = {"newsletter": True, "plan": "large", "card": 4111}
+
+
+@pytest.mark.parametrize("kind", ["key", "path"])
+def test_a_field_that_is_hidden_is_sent_as_stored_unless_it_is_changed(
+    ref: SessionRef, maria: Browser, sent: list[Any], kind: str
+) -> None:
+    for name in ("newsletter", "plan", "card", "city" if kind == "path" else "home"):
+        mask_rules.create("booking", kind, f"{name}.default" if kind == "path" else name, actor=ALICE)
+    (card,) = cards(maria, asks_for(ref, {"properties": ALL_KINDS}))
+    form = {name.partition(".field.")[2]: name for name in card.fields() if ".field." in name}
+    assert list(form) == ["newsletter", "plan", "card", "home" if kind == "key" else "home.city", "note"]
+    choice = card.one("select", name=form["newsletter"])
+    assert [each.text for each in choice.all("option")] == ["As stored", "Yes", "No"]
+    shown = str(card)
+    assert not any(each in shown for each in ("4111", "Rome"))
+    unchanged = {name: DOTS for name in form.values()} | {form["note"]: "by e-mail"}
+    assert post(maria, ref, {**card.fields(), **unchanged}).status_code == 200
+    assert sent == [{"result": {**STORED, "note": "by e-mail"}}]
+
+
+def test_a_field_that_is_hidden_takes_another_value_but_no_dots(
+    ref: SessionRef, maria: Browser, sent: list[Any]
+) -> None:
+    for name in ("newsletter", "plan", "card"):
+        mask_rules.create("booking", "key", name, actor=ALICE)
+    (card,) = cards(maria, asks_for(ref, {"properties": ALL_KINDS}))
+    form = {name.partition(".field.")[2]: name for name in card.fields() if ".field." in name}
+    wrong = post(maria, ref, {**card.fields(), form["card"]: f"1{DOTS}", form["newsletter"]: "false"})
+    assert (wrong.status_code, sent) == (400, [])
+    again = page_of(wrong).one("select", name=form["newsletter"])
+    assert [each["value"] for each in again.all("option") if "selected" in each] == ["false"]
+    assert len(again.all("option")) == 3
+    changed = {form["newsletter"]: "false", form["plan"]: "small", form["card"]: "7"}
+    assert post(maria, ref, {**card.fields(), **changed}).status_code == 200
+    assert sent == [{"result": {"newsletter": False, "plan": "small", "card": 7, "note": "by phone"}}]
+
+
+def test_the_rest_of_a_payload_can_be_changed_while_a_part_of_it_is_hidden(
+    ref: SessionRef, maria: Browser, sent: list[Any]
+) -> None:
+    mask_rules.create("booking", "key", "iban", actor=ALICE)
+    payload = {"eur": 4, "to": [{"name": "Ana", "iban": "DE1"}, {"name": "Ben", "iban": "DE2"}]}
+    args = {
+        "originalFunctionCall": {"name": "refund", "args": {"eur": 4}},
+        "toolConfirmation": {"hint": "Refund 4 EUR?", "payload": payload},
+    }
+    part = {"function_call": {"id": "c1", "name": "adk_request_confirmation", "args": args}}
+    append_event(ref, {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
+    feed(ref.source)
+    (card,) = cards(maria, ref)
+    (field,) = card.all("textarea")
+    assert "DE1" not in field.text
+    assert "The dots stand for hidden values." in card.text
+    yes = {**card.fields(), field["name"].replace("payload", "confirmed"): "yes"}
+    shown = json.loads(card.fields()[field["name"]])
+    ana, ben = shown["to"]
+    for wrong in ({**shown, "to": [ben, ana]}, {**shown, "note": f"was {DOTS}"}, {**shown, "to": [ben]}):
+        refused = post(maria, ref, {**yes, field["name"]: json.dumps(wrong)})
+        assert (refused.status_code, sent) == (400, [])
+    changed = {**shown, "eur": 5, "to": [ana, {**ben, "name": "Ben B."}]}
+    assert post(maria, ref, {**yes, field["name"]: json.dumps(changed)}).status_code == 200
+    (answered,) = sent
+    assert answered["payload"] == {"eur": 5, "to": [payload["to"][0], {"name": "Ben B.", "iban": "DE2"}]}
