@@ -11,9 +11,9 @@ from ninja import Router
 
 from ..access.actor import Actor
 from ..access.shown import shown_words
-from ..domain.errors import Invalid, NotFound, SourceError
+from ..domain.errors import Invalid, NotFound, SourceError, StaleSession
 from ..domain.session_ref import SessionRef
-from ..domain.state import UNKNOWN
+from ..domain.state import ABSENT, UNKNOWN
 from ..edits.edit import Entry
 from ..jobs.lease import WAITING
 from ..models import Job
@@ -25,7 +25,7 @@ from ..sources import registry
 from ..sources.errors import shown
 from . import schemas
 from .authorize import actor_of, ref_of
-from .bodies import answer, body_of, body_schema
+from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .openapi import needs
 from .sessions import SESSION
 
@@ -74,11 +74,12 @@ def answer_event(
     return _started(answers.answer(ref, body.event_id, given, actor=who, first=_first(body)), ref, who)
 
 
-def _first(body: schemas.First, instead_of: str = "") -> First:
-    if strange := body.expected.keys() - body.state.keys():
+def _first(body: schemas.First, instead_of: str = "", revision: float | None = None) -> First:
+    wanted = {**body.expected, **dict.fromkeys(body.absent, ABSENT)}
+    if strange := wanted.keys() - body.state.keys():
         raise Invalid(_("%(key)s: has an expected value but is neither set nor removed") % {"key": min(strange)})
-    entries = [Entry(key, value, body.expected.get(key, UNKNOWN)) for key, value in body.state.items()]
-    return First(entries, body.reason, instead_of)
+    entries = [Entry(key, value, wanted.get(key, UNKNOWN)) for key, value in body.state.items()]
+    return First(entries, body.reason, instead_of, revision)
 
 
 def _given(call: str, said: dict[str, Any]) -> Given:
@@ -96,15 +97,21 @@ def _given(call: str, said: dict[str, Any]) -> Given:
     SESSION + "/runs",
     response={202: schemas.Run},
     summary="Write to the agent",
-    openapi_extra=body_schema(schemas.Message, required=True) | needs("operate"),
+    openapi_extra=body_schema(schemas.Message, required=True) | needs("operate") | IF_MATCH,
 )
 def say(request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None) -> HttpResponse:
-    """Sends a message to the agent as the session's user, and returns the run in which it replies."""
+    """Sends a message to the agent as the session's user, and returns the run in which it replies. Answers 412, and sends
+    nothing, if something is to be written first and the session no longer has the revision of `If-Match`."""
     ref = ref_of(request, app_name, user_id, session_id, source, "operate")
     body, who = body_of(request, schemas.Message), actor_of(request)
     attached = [files.part(each.name, _bytes(each.data), each.mime_type) for each in body.files]
-    first = _first(body, body.instead_of)
-    return _started(runs.say(ref, body.text, attached=attached, actor=who, first=first), ref, who)
+    revision = expected_revision(request)
+    first = _first(body, body.instead_of, revision)
+    try:
+        job = runs.say(ref, body.text, attached=attached, actor=who, first=first)
+    except StaleSession as error:
+        raise error if revision is None else Precondition() from error
+    return _started(job, ref, who)
 
 
 def _bytes(text: str) -> bytes:

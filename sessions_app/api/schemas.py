@@ -170,7 +170,10 @@ class First(Schema):
     """State that is set before something is sent to an agent, with the permission append."""
 
     state: Json = Field({}, description="keys with their new values, set by an edit before the rest is sent")
-    expected: Json = Field({}, description="values that keys of `state` must still have")
+    expected: Json = Field(
+        {}, description="values that keys of `state` must still have; otherwise 409, and nothing is sent"
+    )
+    absent: list[str] = Field([], description="keys of `state` that must not exist")
     reason: str = Field("", max_length=1000, description="why the state is set")
 
 

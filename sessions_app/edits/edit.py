@@ -106,14 +106,16 @@ def overwrite_state(  # noqa: PLR0913  (what an edit says, as `edit_state` has i
     raise AssertionError("unreachable")
 
 
-def prepared_state(ref: SessionRef, entries: Sequence[Entry], *, actor: Actor, reason: str = "") -> proposals.Prepared:
+def prepared_state(
+    ref: SessionRef, entries: Sequence[Entry], *, actor: Actor, reason: str = "", revision: float | None = None
+) -> proposals.Prepared:
     """Returns an edit of state that can be written later, and is then compared with the values that are there now where
     `seen` is UNKNOWN. Raises what `edit_state` does."""
     actor.check_sees(ref)
     entries = seen_as_stored(ref, entries, actor)
-    state = stored_state(ref, None, None)
+    state = stored_state(ref, None, revision)
     known = [_filled_in(each, state.get(each.key, ABSENT), actor, ref) for each in entries]
-    return proposals.Prepared(*state_event(known, actor, reason, app_name=ref.app_name))
+    return proposals.Prepared(*state_event(known, actor, reason, app_name=ref.app_name), revision)
 
 
 def _filled_in(entry: Entry, stored: Any, actor: Actor, ref: SessionRef) -> Entry:

@@ -28,8 +28,9 @@ Write = Callable[[str], object]  # writes what comes first, at most once for the
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The keys to set, as an edit has them, and why; or the event with the message that is replaced, and the revision that
-    the session had when someone looked at what a rewind to there hides."""
+    """The keys to set, as an edit has them, and why; or the event with the message that is replaced; and the revision that
+    the session had when someone looked at it, None if that doesn't matter. A key whose `seen` is UNKNOWN is overwritten,
+    every other one must still have the value that was seen."""
 
     entries: Sequence[Entry] = ()
     reason: str = ""
@@ -65,7 +66,7 @@ class First:
             before = timeline.event(ref, self.instead_of, actor=actor).invocation_id
             prepared = rewind.prepared(ref, before, actor=actor, reason=self.reason, revision=self.revision)
         else:
-            prepared = edit.prepared_state(ref, self.changes, actor=actor, reason=self.reason)
+            prepared = edit.prepared_state(ref, self.changes, actor=actor, reason=self.reason, revision=self.revision)
         check_append(ref, prepared.event, actor=actor, origin="approved")
         return prepared
 
@@ -79,7 +80,7 @@ class First:
             before = timeline.event(ref, self.instead_of, actor=actor).invocation_id
             rewind.rewind(ref, before, actor=actor, reason=self.reason, revision=self.revision, once=once)
         elif self.changes:
-            edit.overwrite_state(ref, self.changes, actor=actor, reason=self.reason, once=once)
+            edit.overwrite_state(ref, self.changes, actor=actor, reason=self.reason, once=once, revision=self.revision)
 
 
 NOTHING: Final = First()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -47,13 +48,32 @@ def test_an_agent_is_written_to_and_answered(tmp_path: Path, folder: Path) -> No
     assert (call["tool"], call["answerable"]) == ("pay", True)
     wrong = run(tmp_path, "answer", call["id"], "agents", "--approve", "--state", "[1]")
     assert wrong[0::2] == (1, '--state: not an object like {"user:tier": "gold"}.\n')
-    code, out, err = run(tmp_path, "answer", call["id"], "agents", "--approve", "--state", '{"tier": "gold"}')
+    state = ("--state", '{"tier": "gold", "seconds": 61}')
+    code, out, err = run(tmp_path, "answer", call["id"], "agents", "--approve", *state, "--expected", '{"seconds": 59}')
+    assert (code, out) == (1, "")
+    code, out, err = run(tmp_path, "answer", call["id"], "agents", "--approve", *state, "--expected", '{"seconds": 60}')
     assert (code, err) == (0, "")
     assert '"gold"' in run(tmp_path, "export", "agents")[1]
     assert "paid" in out
     assert "Done." in out
     code, _out, err = run(tmp_path, "answer", call["id"], "agents", "--approve")
     assert (code, err) == (1, "terminal has answered this already. Nothing was sent.\n")
+
+
+def test_what_needs_a_second_person_is_refused_and_waits_as_a_whole(tmp_path: Path, folder: Path) -> None:
+    run(tmp_path, "inbox", "agents")
+    own = tmp_path / "data" / "adkweb.db"
+    with sqlite3.connect(own) as db:
+        db.execute(
+            "INSERT INTO sessions_app_approvalrule (sources, apps, keys, tools, days, made_by, made)"
+            " VALUES ('*', '*', 'tier', '', 7, 'adam', '2026-01-01')"
+        )
+    said = run(tmp_path, "say", "helper/ana/s1", "look", "agents", "--state", '{"tier": "gold"}')
+    assert said == (1, "", "tier: needs a second person. Another editor has to apply it.\n")
+    with sqlite3.connect(own) as db:
+        ((lane, state),) = db.execute("SELECT lane, state FROM sessions_app_job WHERE kind = 'proposal'")
+    assert (lane.split()[0], state) == ("message", "waiting")
+    assert "look" not in run(tmp_path, "export", "agents")[1]
 
 
 def test_what_cannot_be_sent_says_why(tmp_path: Path, folder: Path) -> None:

@@ -79,9 +79,14 @@ def test_state_and_a_message_in_place_of_another_need_more_than_to_operate(ref: 
     editor = Program(tokens.create("editor", "append", "*", by=as_admin("maria"))[1])
     wrong = {"text": "look", "state": {"seconds": 1}, "expected": {"seconds": 31}}
     assert send(editor, "/runs", wrong).status == 409
+    assert send(editor, "/runs", {"text": "look", "state": {"seconds": 1}, "absent": ["seconds"]}).status == 409
+    assert send(editor, "/runs", {"text": "look", "absent": ["tier"]}).status == 400
     run = ended(editor, send(editor, "/runs", {**wrong, "expected": {"seconds": 30}}).json())
     assert (run["state"], timeline.events(ref, actor=SYSTEM).rows[0].description.delta) == ("done", {"seconds": 1})
     (said,) = [row for row in timeline.events(ref, actor=SYSTEM).rows if row.description.text == "look"]
+    for first in ({"instead_of": said.id}, {"state": {"seconds": 2}}):
+        stale = editor.post(f"{ADDRESS}/runs", {"text": "count", **first}, headers={"If-Match": '"1.0"'})
+        assert stale.status == 412
     run = ended(editor, send(editor, "/runs", {"text": "count", "instead_of": said.id}).json())
     assert run["message"] == ""
 

@@ -25,7 +25,7 @@ from ...models import Job
 from ...reads import timeline, views
 from ...reads.changes import Only
 from ...running import children, runs
-from ...running.first import NOTHING, First
+from ...running.first import First
 from ...sources import database, registry
 from ._sources import named_sources
 from ._terminal import plain, silence_logs
@@ -58,18 +58,29 @@ def add_agents(parser: ArgumentParser) -> None:
 
 
 def add_first(parser: ArgumentParser) -> None:
-    """Defines [--state] [--reason]"""
+    """Defines [--state] [--expected] [--reason]"""
     parser.add_argument("--state", metavar="JSON", help="an object with keys to set first, by an edit")
+    parser.add_argument(
+        "--expected",
+        metavar="JSON",
+        help="an object with values that keys of --state must still have, or nothing is sent",
+    )
     parser.add_argument("--reason", default="", metavar="TEXT", help="why the state is set")
 
 
 def first_of(options: Mapping[str, Any]) -> First:
-    """Reads --state and --reason. Raises CommandError, Invalid."""
-    if options["state"] is None:
-        return NOTHING
-    if not isinstance(state := loads(options["state"]), dict):
-        raise CommandError('--state: not an object like {"user:tier": "gold"}.', returncode=REFUSED)
-    return First([Entry(key, value, UNKNOWN) for key, value in state.items()], options["reason"])
+    """Reads --state, --expected and --reason. Raises CommandError, Invalid."""
+    state, expected = _object(options, "state"), _object(options, "expected")
+    if strange := expected.keys() - state.keys():
+        raise CommandError(f"--expected: {plain(min(strange))} is not in --state.", returncode=REFUSED)
+    return First([Entry(key, value, expected.get(key, UNKNOWN)) for key, value in state.items()], options["reason"])
+
+
+def _object(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = {} if options[name] is None else loads(options[name])
+    if not isinstance(value, dict):
+        raise CommandError(f'--{name}: not an object like {{"user:tier": "gold"}}.', returncode=REFUSED)
+    return value
 
 
 def agents_named(texts: Sequence[str]) -> dict[str, str]:

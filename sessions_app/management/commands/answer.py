@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines ID … [SOURCE …] --approve|--decline|--response JSON [--payload JSON] [--interim] [--state JSON]
-        [--reason TEXT] [--agents]"""
+        [--expected JSON] [--reason TEXT] [--agents]"""
         parser.add_argument("words", nargs="+", metavar="ID|SOURCE", help="the ids of calls, then sources")
         how = parser.add_mutually_exclusive_group(required=True)
         how.add_argument("--approve", action="store_true", help="confirm the tool")

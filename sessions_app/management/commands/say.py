@@ -22,7 +22,8 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines APP/USER/SESSION TEXT [SOURCE …] [--file PATH] [--state JSON] [--reason TEXT] [--agents]"""
+        """Defines APP/USER/SESSION TEXT [SOURCE …] [--file PATH] [--state JSON] [--expected JSON] [--reason TEXT]
+        [--agents]"""
         parser.add_argument("session", metavar="APP/USER/SESSION", help="the session that it is about")
         parser.add_argument("text", metavar="TEXT", help="the message")
         add_sources(parser)
