@@ -45,7 +45,7 @@ def _prepare(job: Job, approver: Actor) -> Callable[[], None]:
 
 def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
     """Compares a proposal with its session as it is now, and says why an answer can't be sent."""
-    found = proposals.obstacles(proposal, actor=actor)
-    if proposal.kind == "answer" and not found.problem:
-        return replace(found, problem=answers.obstacle(proposal, actor=actor))
-    return found
+    here = proposals.obstacles(proposal, actor=actor)
+    if proposal.kind == "answer" and not here.problem:
+        return replace(here, problem=answers.obstacle(proposal, actor=actor))
+    return here

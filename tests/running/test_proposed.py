@@ -184,7 +184,7 @@ def test_a_message_is_sent_once_if_adkweb_dies_while_it_is_applied(
         raise SystemExit
 
     with monkeypatch.context() as patch:  # its state is written, and no one knows yet
-        patch.setattr(proposal_job, "_end", killed)
+        patch.setattr("sessions_app.edits.proposal_job.record_with", killed)
         with pytest.raises(SystemExit):
             proposed.apply(waiting.id, actor=ben)
     Job.objects.filter(kind="run").update(beat=0)
