@@ -108,12 +108,15 @@ def test_a_command_ends_no_run_of_another_one_in_the_agent_that_both_share(tmp_p
     def say(session: str) -> None:
         ended[session] = run(tmp_path, "say", f"helper/ana/{session}", "pause", "agents")
 
-    create(folder, "short", seconds=5)
-    create(folder, "long", seconds=8)
-    talking = [threading.Thread(target=say, args=(session,)) for session in ("short", "long")]
-    for thread in talking:
+    create(folder, "s2", seconds=8)
+    talking = [threading.Thread(target=say, args=(session,)) for session in ("s1", "s2")]
+    for calls, thread in enumerate(talking, 1):
         thread.start()
-        until(lambda: "pause" in run(tmp_path, "export", "agents")[1], "the first one's call")
+        until(lambda calls=calls: run(tmp_path, "export", "agents")[1].count('"pause"') >= 2 * calls, "its call", 45)
+    assert run(tmp_path, "stop", "helper/ana/s1", "agents")[0] == 0
     for thread in talking:
-        thread.join(60)
-    assert [(code, err) for code, _out, err in ended.values()] == [(0, ""), (0, "")]
+        thread.join(20)
+    assert {session: (code, err) for session, (code, _out, err) in ended.items()} == {
+        "s1": (3, "Stopped by terminal.\n"),
+        "s2": (0, ""),
+    }
