@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 Files = dict[str, str]  # path → text; of a template and a style only the path counts
 
 SHARED: Final = "html"  # its folders are named by what they show
-FRAME: Final = {"tokens", "base", "layout"}  # styles of every page, as templates/base.html is
+FRAME: Final = {"tokens", "base", "layout", "menu"}  # styles of every page, as templates/base.html is
 
 
 def files() -> Files:
