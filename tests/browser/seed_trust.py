@@ -98,8 +98,9 @@ def _session(who: Any) -> dict[str, Any]:
     """A session with masked keys, a hold, labels, a proposal, and an edit that takes itself back."""
     from sessions_app.domain.errors import Held
     from sessions_app.domain.state import ABSENT
-    from sessions_app.edits import edit
+    from sessions_app.edits import edit, proposals
     from sessions_app.privacy import holds, retention
+    from sessions_app.running import files
     from sessions_app.search import labels
     from sessions_app.writes.append import append_event
     from sessions_app.writes.sessions import create_session
@@ -117,6 +118,11 @@ def _session(who: Any) -> dict[str, Any]:
     labels.rename(GUARDED, IMAGE, actor=who)
     for tag in ("<img src=x onerror=injected=1>", "<script>injected=1</script>"):
         labels.tag([GUARDED], tag, actor=who)
+    response = {"id": "c1", "name": SCRIPT, "response": {BREAKOUT: IMAGE}}
+    answer = {"event_id": IMAGE, "parts": [{"functionResponse": response}], "tools": [SCRIPT]}
+    proposals.keep_sent(GUARDED, "answer", answer, tools=[SCRIPT], actor=who)
+    parts = [{"text": SCRIPT}, files.part(IMAGE, b"hi")]
+    proposals.keep_sent(GUARDED, "message", {"parts": parts}, actor=who)
     try:
         edit.edit_state(GUARDED, [edit.Entry(SCRIPT, BREAKOUT, ABSENT)], actor=who, reason=IMAGE)
     except Held as held:
