@@ -52,7 +52,7 @@ class Proposals(Schema):
     items: list[ProposalView]
 
 
-@router.get("/proposals", response=Proposals, summary="Edits waiting for a second person")
+@router.get("/proposals", response=Proposals, summary="What waits for a second person")
 def listed(request: HttpRequest) -> HttpResponse:
     """Returns those in the apps that the token may see: the oldest first, then those that are decided."""
     return answer(
@@ -68,10 +68,10 @@ def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | No
     )
 
 
-@router.delete(ONE, response=ProposalView, summary="Cancel a proposal", openapi_extra=needs("append"))
+@router.delete(ONE, response=ProposalView, summary="Cancel a proposal", openapi_extra=needs("operate"))
 def cancel(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
     """Cancels a proposal that this token made. Answers 409 if it is decided, 403 if someone else made it."""
-    _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)
+    _of_app(request, source_of(request, app_name, source, "operate"), app_name, proposal_id)
     return answer(_told(proposal_job.cancel(proposal_id, actor=actor_of(request)), actor_of(request)))
 
 

@@ -71,7 +71,7 @@ TABLE: Final = f"""
     POST   {_APP}/expiring-edits/{{expiry_id}}/extend   append  200  404
     DELETE {_APP}/expiring-edits/{{expiry_id}}          append  200  404
     GET    {_APP}/proposals/{{proposal_id}} read    200  404
-    DELETE {_APP}/proposals/{{proposal_id}} append  200  404
+    DELETE {_APP}/proposals/{{proposal_id}} operate 200  404
     GET    {_APP}/rules                     read    200  404
     POST   {_APP}/rules                     append  201  404
     GET    {_APP}/rules/{{number}}          read    200  404

@@ -16,13 +16,14 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from sessions_app.access import approval, rates, tokens
-from sessions_app.access.actor import SYSTEM, TERMINAL
+from sessions_app.access import rates, tokens
+from sessions_app.access.actor import SYSTEM
 from sessions_app.access.tokens import ApiToken, OldTokenText
 from sessions_app.api.openapi import PERMISSION
 from sessions_app.api.routes import document
 from sessions_app.domain.roles import PERMISSIONS
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits import proposals
 from sessions_app.live import commands
 from sessions_app.models import Job
 from sessions_app.sources import database, registry
@@ -47,7 +48,6 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "
 SECRET: Final = "window-seat-12a"  # a value of the app that strangers ask for
 STATE: Final = {"step": "choose", "seat": SECRET, "user:tier": "gold", "app:limit": 10}
 CREATE: Final = "POST /apps/{app_name}/users/{user_id}/sessions/{session_id}"
-HELD: Final = "held"  # a key that needs a second person
 NAMES: Final = {
     **dict.fromkeys(("source", "app_name", "user_id", "session_id", "event_id", "number", "file"), "1"),
     **dict.fromkeys(("expiry_id", "proposal_id", "run_id"), str(UUID(int=1))),
@@ -89,8 +89,9 @@ class World:
             waiting = asking.ask("GET", "/api/expiring-edits").json()["items"]
             (given["expiry_id"],) = (each["id"] for each in waiting if each["event_id"] == event)
         elif "{proposal_id}" in operation.path:
-            held = asking.ask("PATCH", state, json={"set": {HELD: next(self.numbers)}})
-            given["proposal_id"] = held.json()["proposal"]
+            answer = {"event_id": f"e{next(self.numbers)}", "parts": [], "tools": []}
+            ref, who = SessionRef(self.source, "booking", "ana", session), tokens.actor_of(self.tokens[kind])
+            given["proposal_id"] = proposals.keep_sent(ref, "answer", answer, actor=who or SYSTEM).detail["proposal"]
         elif "{run_id}" in operation.path:
             of = {"app_name": "booking", "user_id": "ana", "session_id": session, "actor": "maria"}
             run = Job.objects.make("run", registry.identity(self.source), {"parts": []}, **of)
@@ -149,7 +150,6 @@ def world(
         make(ref)
         create_session("other", "support", "ben", actor=SYSTEM)
         keep_artifact(folder, ref, "plan.txt", 0, b"Fly", "text/plain")
-        approval.make(by=TERMINAL, keys=HELD, apps="booking")
         with override_settings(ARTIFACTS={"*": str(folder / "files")}):
             yield World("store", new_tokens())
         settle("rule")

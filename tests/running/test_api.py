@@ -112,4 +112,21 @@ def test_what_a_rule_holds_is_answered_with_the_proposal_of_all_of_it(ref: Sessi
     assert (proposal["kind"], proposal["state"], proposal["text"]) == ("message", "waiting", "look")
     assert proposal["changes"] == [{"key": "seconds", "old": 30, "new": 1}]
     assert send(program, "/runs", body).status == 403
+    assert program.delete(f"/api/apps/helper/proposals/{proposal['id']}").status == 403
+    assert editor.delete(f"/api/apps/helper/proposals/{proposal['id']}").json()["state"] == "withdrawn"
+    approval.make(by=SYSTEM, tools="pay")
+    ended(program, send(program, "/runs", {"text": "pay"}).json())
+    rows = timeline.events(ref, actor=SYSTEM).rows
+    (call,) = [call for row in rows for call in row.description.calls if call.name.startswith("adk_")]
+    (event,) = [row.id for row in rows if call in row.description.calls]
+    answer = {"event_id": event, "answers": {call.id: {"confirmed": True}}}
+    held = send(program, "/answers", answer)
+    cancelled = program.delete(f"/api/apps/helper/proposals/{held.json()['proposal']}")
+    assert (cancelled.status, cancelled.json()["answers"]) == (200, [{"key": "pay", "new": {"confirmed": True}}])
+
+
+def test_what_is_held_is_not_written(ref: SessionRef) -> None:
+    approval.make(by=SYSTEM, keys="seconds")
+    editor = Program(tokens.create("editor", "append", "*", by=as_admin("maria"))[1])
+    assert send(editor, "/runs", {"text": "look", "state": {"seconds": 1}}).status == 403
     assert timeline.events(ref, actor=SYSTEM).rows == []
