@@ -25,9 +25,9 @@ from sessions_app.reads import timeline
 from sessions_app.web.session.updates import BATCH
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
+from tests.support.at_work import PATIENCE
 from tests.support.own import own_database
 
-PATIENCE: Final = 20.0  # seconds until what should come counts as lost
 FEED: Final = "/live/feed/"
 _EVENT: Final = re.compile(r'<li class="ev[^>]* id="event-([^"]+)"')
 

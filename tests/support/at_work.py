@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-PATIENCE: Final = 20.0  # seconds until what should come counts as lost
+PATIENCE: Final = 60.0  # seconds until what should come counts as lost: other tests may have the machine
 
 
 def until(condition: Callable[[], Any], what: str = "", seconds: float = PATIENCE) -> Any:
