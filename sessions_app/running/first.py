@@ -4,6 +4,7 @@ message, which the new one replaces. Each is an edit: it needs an editor, and is
     say(ref, "Book the first one", first=First(instead_of="e4"), actor=actor)
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ from ..domain.state import same
 from ..edits import edit, rewind
 from ..edits.edit import Entry
 from ..edits.proposals import Prepared
+from ..models import Job
 from ..reads import timeline
 from ..reads.event_views import EventView
 from ..writes.append import check_append
@@ -106,9 +108,11 @@ def replaced(ref: SessionRef, event_id: str, *, actor: Actor) -> Replaced:
     return Replaced(text, len(event.description.media), plan)
 
 
-def rewound(ref: SessionRef, once: str, *, actor: Actor) -> EventView | None:
-    """Returns the rewind that was written with `once`, if nothing came after it."""
+def rewound(ref: SessionRef, run: Job, *, actor: Actor) -> EventView | None:
+    """Returns the rewind that was written before a run, if nothing came after it."""
+    proposed = json.loads(run.task).get("written", "")
     for event in timeline.events(ref, limit=1, actor=actor).rows:
-        if event.id == edit.id_of(once, ["rewind", event.description.actions.get("rewind_before_invocation_id")]):
+        before = event.description.actions.get("rewind_before_invocation_id")
+        if before and event.id in (proposed, edit.id_of(run.pk.hex, ["rewind", before])):
             return event
     return None

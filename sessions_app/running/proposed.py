@@ -39,7 +39,7 @@ def _prepare(job: Job, approver: Actor) -> Callable[[], None]:
     if kind == "answer":
         run = answers.prepare(ref, sent, write, actor=both)
     else:
-        run = runs.prepare(ref, sent["parts"], write, actor=both)
+        run = runs.prepare(ref, sent["parts"], write, actor=both, written=proposals.event_of(job)["id"])
     return lambda: runs.begin(run)
 
 

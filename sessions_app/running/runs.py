@@ -124,13 +124,13 @@ def say(
     return job
 
 
-def prepare(ref: SessionRef, parts: list[dict[str, Any]], write: Write | None, *, actor: Actor) -> Job:
-    """Makes the run that sends a message, which `begin` starts, and has `write` write what comes first. Raises what that and
-    `make` raise, and AgentError; there is no run then."""
+def prepare(ref: SessionRef, parts: list[dict[str, Any]], write: Write | None, *, actor: Actor, **more: Any) -> Job:
+    """Makes the run that sends a message, which `begin` starts, and has `write` write what comes first; the event's id is
+    `written` (in `more`) if it was fixed before. Raises what that and `make` raise, and AgentError; there is no run then."""
     if write:
         server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
     after = newest(ref, actor=actor)
-    job = make(ref, parts, after, actor=actor, first=write is not None)
+    job = make(ref, parts, after, actor=actor, first=write is not None, **more)
     try:
         if write:
             write(job.pk.hex)

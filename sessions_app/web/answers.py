@@ -237,7 +237,7 @@ def context_of(
     may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
     opened = _replaced(ref, again, who) if may_edit and is_idle else None
     unsent = failed if not opened else None  # a message that is opened comes with its own text
-    rewound = rewound_by(ref, failed.pk.hex, actor=who) if failed and may_edit and is_idle else None
+    rewound = rewound_by(ref, failed, actor=who) if failed and may_edit and is_idle else None
     last_id = unfinished.id if unfinished else ""
     shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
     shown_work = f"{work.since} {work.stopped_by}" if work else ""

@@ -53,7 +53,7 @@ def test_an_earlier_message_is_replaced_and_its_branch_stays(ref: SessionRef) ->
     job = ended(runs.say(ref, "count count", first=First(instead_of=second.id), actor=ALICE))
     assert (job.state, job.message, counted(ref)) == ("done", "", 3)
     assert [row.description.text for row in asked(ref)] == ["count", "count", "count count"]
-    assert first.rewound(ref, job.pk.hex, actor=ALICE) is None  # the message came after it
+    assert first.rewound(ref, job, actor=ALICE) is None  # the message came after it
 
 
 def test_nothing_is_rewound_if_the_agent_cant_be_started(ref: SessionRef, settings: Any) -> None:
@@ -73,7 +73,7 @@ def test_if_sending_fails_the_rewind_is_there_to_be_undone(ref: SessionRef, monk
     monkeypatch.setattr("sessions_app.running.client.Stream.__iter__", away)
     job = ended(runs.say(ref, "again", first=First(instead_of=asked(ref)[1].id), actor=ALICE))
     assert (job.message, json.loads(job.result)["sent"], runs.unsent(job)) == ("away", False, "again")
-    written = first.rewound(ref, job.pk.hex, actor=ALICE)
+    written = first.rewound(ref, job, actor=ALICE)
     assert written == rows(ref)[-1]
 
 

@@ -23,7 +23,7 @@ from sessions_app.jobs import runner
 from sessions_app.models import Answer, AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.running import answers, files, proposed, runs
-from sessions_app.running.first import First
+from sessions_app.running.first import First, rewound
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.running.test_answers import YES, asking, ended, paid, rows
 from tests.support.people import ALICE, somebody
@@ -159,6 +159,23 @@ def test_a_message_that_replaces_another_waits_with_its_rewind(ref: SessionRef, 
     proposed.apply(waiting.id, actor=ben)
     assert ended(runs.last(ref)).message == ""
     assert views.session(ref, actor=SYSTEM).state.get("counted") == 2
+
+
+def test_if_a_proposed_message_cannot_be_sent_its_rewind_is_there_to_be_undone(
+    ref: SessionRef, maria: Actor, ben: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approval.make(by=ALICE, keys="counted")
+    ended(runs.say(ref, "count", actor=SYSTEM))
+    waiting = propose(ref, maria, First(instead_of=rows(ref)[0].id), "count count")
+
+    def away(*_: object) -> Any:
+        raise AgentError("away")
+        yield
+
+    monkeypatch.setattr("sessions_app.running.client.Stream.__iter__", away)
+    proposed.apply(waiting.id, actor=ben)
+    run = ended(runs.last(ref))
+    assert (run.message, runs.unsent(run), rewound(ref, run, actor=ben)) == ("away", "count count", rows(ref)[-1])
 
 
 def test_a_rewind_that_was_proposed_is_not_applied_to_another_session(
