@@ -32,14 +32,14 @@ from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
 log = logging.getLogger("adkweb.approval")
 
 _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
-Act = Callable[[Job, Actor], Callable[[], None]]
+Act = Callable[[Job, Actor], Callable[[bool], None]]
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act: Act | None = None) -> Proposal:
     """Applies a proposal: its event is written, with the names of both people. If two people have to apply it, the
     first is noted, and it waits for the second. What sends something is applied by `act`, with its row and the actor: it
     prepares that, and returns what sends it. That is called once it's noted that the proposal is applied, so that nothing
-    is sent twice.
+    is sent twice; with False if someone else has decided on it meanwhile, so that nothing is sent.
 
     With `now`, applies it even if that ends a running invocation. Raises NotFound; NotAllowed for its author, for
     actors who may not edit the app, and if the author no longer may; Conflict if a key changed, if it is decided, or if
@@ -61,8 +61,11 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act:
     except BaseException:
         lease.end(Outcome(WAITING))
         raise
-    if _end(lease, APPLIED, second) and send:
-        send()
+    is_applied = _end(lease, APPLIED, second)
+    if send:
+        send(is_applied)
+    if not is_applied:
+        raise _decided()
     return proposals.get(proposal_id, actor=actor)
 
 
@@ -162,8 +165,12 @@ def _dated(event: Event, approver: Actor, proposed: float) -> Event:
 def _claimed(job: Job) -> Lease:
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This proposal has already been decided or is being applied right now."))
+        raise _decided()
     return lease
+
+
+def _decided() -> Conflict:
+    return Conflict(_("This proposal has already been decided or is being applied right now."))
 
 
 def _settled(job: Job) -> Lease:

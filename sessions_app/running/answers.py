@@ -24,7 +24,6 @@ from ..domain.json_values import dumps
 from ..domain.pending import LONG_RUNNING, asked
 from ..domain.session_ref import SessionRef, digest_of
 from ..edits import proposals
-from ..jobs import runner
 from ..jobs.lease import WAITING
 from ..models import Answer, Job
 from ..search.index.tables import names_of
@@ -108,7 +107,7 @@ def prepare(ref: SessionRef, answer: Mapping[str, Any], write: Write | None, *, 
     try:
         check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
     except Error as error:
-        _take_back(job)
+        runs.take_back(job)
         if isinstance(error, Conflict):
             raise Conflict(_answered(ref, event_id, [call for _event, call in calls])) from error
         raise  # such as a database that is away: nothing may be sent later, either
@@ -116,14 +115,9 @@ def prepare(ref: SessionRef, answer: Mapping[str, Any], write: Write | None, *, 
         if write:
             write(job.pk.hex)
     except Exception:
-        _take_back(job)
+        runs.take_back(job)
         raise
     return job
-
-
-def _take_back(job: Job) -> None:
-    Answer.objects.filter(run=job.pk).delete()
-    runner.cancel(job)
 
 
 def _part(question: Question, seen: Question, given: Given, ref: SessionRef, actor: Actor) -> dict[str, Any]:

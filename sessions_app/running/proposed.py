@@ -27,20 +27,26 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
     return proposal_job.apply(proposal_id, actor=actor, act=_prepare)
 
 
-def _prepare(job: Job, approver: Actor) -> Callable[[], None]:
+def _prepare(job: Job, approver: Actor) -> Callable[[bool], None]:
     ref, author = ref_of(job), runner.actor_of(job)
     if not author.may("operate", ref.source, ref.app_name):
         raise NotAllowed(_("%(name)s proposed this but can no longer answer agents of this app.") % {"name": job.actor})
     if why := agents.why_not(ref.source, ref.app_name):
         raise AgentError(why)
     both = replace(author, name=f"{job.actor}, {approver.name}"[:_NAMES_LENGTH])
-    write = (lambda _once: proposal_job.write(job, approver)) if proposals.writes(job) else None
+
+    def write(_once: str) -> None:
+        """Writes what comes first, if anything does. A run with something first isn't sent by another process if this one
+        dies before it has noted that the proposal is applied."""
+        if proposals.writes(job):
+            proposal_job.write(job, approver)
+
     kind, sent = proposals.sent_by(job)
     if kind == "answer":
         run = answers.prepare(ref, sent, write, actor=both)
     else:
         run = runs.prepare(ref, sent["parts"], write, actor=both, written=proposals.event_of(job)["id"])
-    return lambda: runs.begin(run)
+    return lambda is_applied: runs.begin(run) if is_applied else runs.take_back(run)
 
 
 def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:

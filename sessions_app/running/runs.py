@@ -100,6 +100,12 @@ def begin(job: Job) -> None:
     runner.start(job, step=READY)
 
 
+def take_back(job: Job) -> None:
+    """Deletes a run that wasn't begun, and what it claimed."""
+    Answer.objects.filter(run=job.pk).delete()
+    runner.cancel(job)
+
+
 def say(
     ref: SessionRef, text: str, *, actor: Actor, attached: Sequence[dict[str, Any]] = (), first: First = NOTHING
 ) -> Job:

@@ -214,6 +214,53 @@ def test_a_message_is_sent_once_if_adkweb_dies_while_it_is_applied(
     assert sum(bool(row.description.edit) for row in rows(ref)) == 1
 
 
+def held_answer(source: str, maria: Actor) -> tuple[SessionRef, str]:
+    """A session, and the id of a proposed answer without state."""
+    asks, event, call = asking(source, "s2")
+    approval.make(by=ALICE, tools="pay")
+    with pytest.raises(Held) as held:
+        answers.answer(asks, event, {call: YES}, actor=maria)
+    return asks, held.value.detail["proposal"]
+
+
+def test_an_answer_is_not_sent_after_it_was_declined(
+    source: str, maria: Actor, ben: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks, waiting = held_answer(source, maria)
+
+    def killed(*_args: object, **_options: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:  # its run is made, and no one knows yet that it was applied
+        patch.setattr("sessions_app.edits.proposal_job.record_with", killed)
+        with pytest.raises(SystemExit):
+            proposed.apply(waiting, actor=ben)
+    Job.objects.filter(pk=waiting).update(claim="", claimed_until=None)
+    proposal_job.decline(waiting, actor=ben)
+    Job.objects.filter(kind="run").update(beat=0)
+    runner.take_over()
+    assert ended(runs.last(asks)).message == "adkweb ended before it could send this. Nothing was sent."
+    assert (paid(asks), Answer.objects.get().state) == (0, "refused")
+
+
+def test_an_answer_is_not_sent_if_someone_else_decides_while_it_is_applied(
+    source: str, maria: Actor, ben: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks, waiting = held_answer(source, maria)
+    prepare, before = answers.prepare, runs.last(asks)
+
+    def slow(*args: Any, **options: Any) -> Job:
+        run = prepare(*args, **options)
+        Job.objects.filter(pk=waiting).update(claimed_until=1)  # a lease is for half a minute
+        proposal_job.decline(waiting, actor=roles.actor_of(somebody("olga", "operator")))
+        return run
+
+    monkeypatch.setattr("sessions_app.running.answers.prepare", slow)
+    with pytest.raises(Conflict, match="already been decided"):
+        proposed.apply(waiting, actor=ben)
+    assert (runs.last(asks), Answer.objects.count(), paid(asks)) == (before, 0, 0)
+
+
 def test_one_message_waits_in_a_session_and_goes_with_it(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
     with pytest.raises(Conflict, match="maria has proposed a message to this agent already"):
