@@ -37,7 +37,7 @@ def has_died(name: str) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        return False  # it is another user's
+        pass  # it is another user's, who may have got the number since
     began = _began(int(rest))
     return began != "" and began != name.rpartition("/")[2]  # the number may be another process's by now
 

@@ -365,6 +365,16 @@ def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_one_that_
     assert not process.has_died(process.this())
 
 
+def test_nor_is_that_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(process.os, "kill", refuse)
+    machine, pid, began = process.this().rsplit("/", 2)
+    assert process.has_died(f"{machine}/{pid}/{int(began) - 1}")
+    assert not process.has_died(process.this())
+
+
 @pytest.mark.parametrize("name", ["", "another-boot/pid:[4026531836]/1/5", "x", "/1/2"])
 def test_of_another_machine_nothing_is_known_and_its_job_waits(kind: Callable[..., Kind], name: str) -> None:
     kind(done)
