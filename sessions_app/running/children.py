@@ -8,6 +8,7 @@ where it is. Whoever makes that row starts the child. The child leaves ten minut
 and when the adkweb that started it ends, however it ends.
 """
 
+import hmac
 import http.client
 import json
 import os
@@ -69,11 +70,11 @@ class Child:
     def __init__(self, row: AgentChild) -> None:
         """Reads where it is. Raises ValueError if this adkweb didn't write that."""
         secret = json.loads(at_rest.decrypted(row.secret, f"{_PURPOSE} {row.key}"))
-        self._port = int(secret["port"])
-        self._process = row.process
+        self._port, self._token = int(secret["port"]), str(secret["token"])
+        self._key, self._process = row.key, row.process
         self._output = _output_of(row)
         self.url = f"http://127.0.0.1:{self._port}"
-        self.headers: Mapping[str, str] = {"Authorization": f"Bearer {secret['token']}"}
+        self.headers: Mapping[str, str] = {"Authorization": f"Bearer {self._token}"}
         self.since = datetime.fromtimestamp(row.since, UTC)
 
     @property
@@ -86,6 +87,8 @@ class Child:
         """Returns whether its process is there; on a system without /proc, whether something listens where it did."""
         if self._process:
             return not process.has_died(self._process)
+        if self._is_own:
+            return True
         with suppress(OSError), closing(self.connect(_ANSWER_SECONDS)):
             return True
         return False
@@ -96,13 +99,20 @@ class Child:
         connection.connect()
         return connection
 
+    @property
+    def _is_own(self) -> bool:
+        own = _own.get(self._key)
+        return own is not None and own[0].poll() is None
+
     def answers(self) -> bool:
-        """Returns whether it takes requests, which counts as its use. One that a tool blocks will take them later."""
-        return self.is_running and self._status("GET", "/health") in (None, http.HTTPStatus.OK)
+        """Returns whether it takes requests, which counts as its use. One that a tool blocks will take them later. Another
+        program that has its port by now doesn't count, and learns nothing."""
+        proof = self._proof() if self.is_running else False
+        return bool(self._process or self._is_own) if proof is None else proof
 
     def is_blocked(self) -> bool:
         """Returns whether a tool blocks it. If not, it has begun with all that was sent to it before."""
-        return self.is_running and self._status("GET", "/health") is None
+        return self.is_running and self._proof() is None
 
     def stop(self, *, is_needed: bool) -> None:
         """Ends it, if it is running. The next use starts it anew, with the code as it is then. Raises Conflict while it
@@ -117,19 +127,34 @@ class Child:
             time.sleep(_LOOK_SECONDS)
 
     def ask_to_leave(self) -> int | None:
-        """Has it leave if it answers no one. Returns with which status it answers that, as `_status` does."""
-        return self._status("POST", "/adkweb/leave")
+        """Has it leave if it answers no one. Returns with which status it answers that: 0 if it doesn't, None if it doesn't
+        for now."""
+        if (proof := self._proof()) is not True:  # nothing else gets its token
+            return None if proof is None else 0
+        answer = self._answer("POST", "/adkweb/leave", self.headers)
+        return answer and answer[0]
 
-    def _status(self, method: str, path: str) -> int | None:
-        """Returns with which status it answers, 0 if it doesn't, and None if it doesn't for now."""
+    def _proof(self) -> bool | None:
+        """Returns whether what listens on its port has its token; None if it doesn't answer for now."""
+        number = secrets.token_hex(16)
+        asks, answers = (
+            hmac.new(self._token.encode(), f"{word} {number}".encode(), "sha256").hexdigest()
+            for word in ("asks", "answers")
+        )
+        answer = self._answer("GET", "/adkweb/proof", {"Authorization": f"Proof {number} {asks}"})
+        return answer and hmac.compare_digest(answer[1], answers.encode())
+
+    def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, bytes] | None:
+        """Returns the status and the beginning of its answer, 0 if there is none, and None if there is none for now."""
         try:
             with closing(self.connect(_ANSWER_SECONDS)) as connection:
-                connection.request(method, path, headers=self.headers)
-                return connection.getresponse().status
+                connection.request(method, path, headers=dict(headers))
+                answer = connection.getresponse()
+                return answer.status, answer.read(100)
         except TimeoutError:
             return None
         except (OSError, http.client.HTTPException):
-            return 0
+            return 0, b""
 
 
 def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:

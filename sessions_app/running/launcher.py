@@ -35,6 +35,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
+PROOF: Final = (
+    "/adkweb/proof"  # what adkweb asks for before it sends the token: another server may have this port by now
+)
 LEAVE: Final = "/adkweb/leave"  # what adkweb asks for when nothing runs that it wants to keep
 TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locked file
 
@@ -117,7 +120,7 @@ class Gate:
     app: ASGIApp
 
     def __init__(self, token: str, idle: float) -> None:
-        self._asked = f"Bearer {token}".encode()
+        self._token = token.encode()
         self._running: set[asyncio.Task[Any] | None] = set()
         self._idle, self._used = idle, inf  # nobody is late before the first request
         self.closed = False
@@ -125,7 +128,13 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
-        if not hmac.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._asked):
+        said = dict(scope["headers"]).get(b"authorization", b"")
+        number = said.removeprefix(b"Proof ").partition(b" ")[0]
+        asks = b"Proof " + number + b" " + self._signed(b"asks", number)
+        if scope["path"] == PROOF and not self.closed and hmac.compare_digest(said, asks):
+            self._used = time.monotonic()
+            return await Response(self._signed(b"answers", number))(scope, receive, send)
+        if not hmac.compare_digest(said, b"Bearer " + self._token):
             return await PlainTextResponse("This server is adkweb's own.", 401)(scope, receive, send)
         if self.closed:
             return await PlainTextResponse("adkweb has ended.", 503)(scope, receive, send)
@@ -144,6 +153,9 @@ class Gate:
         finally:
             self._running.discard(task)
             self._used = time.monotonic()
+
+    def _signed(self, word: bytes, number: bytes) -> bytes:
+        return hmac.new(self._token, word + b" " + number, "sha256").hexdigest().encode()
 
     def close_if_idle(self) -> None:
         """Closes it if no request is running, and none has been for a while."""

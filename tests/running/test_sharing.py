@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connections
 
+from sessions_app.access import at_rest
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Conflict
 from sessions_app.domain.session_ref import SessionRef
@@ -228,3 +232,43 @@ def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) 
     moved = AgentChild.objects.exclude(key=row.key).get()
     AgentChild.objects.filter(key=row.key).update(secret=moved.secret, process=moved.process)
     assert children.known(agents, session_uri(source)) is None
+
+
+@pytest.mark.guarantee("Safety", "What is sent to an agent never reaches another program that has its port by now.")
+@pytest.mark.parametrize("silent", [False, True], ids=["answers", "silent"])
+@pytest.mark.parametrize("known", [True, False], ids=["proc", "no-proc"])
+def test_a_stranger_who_has_the_port_of_a_child_gets_nothing(
+    source: str, agents: Path, monkeypatch: pytest.MonkeyPatch, silent: bool, known: bool
+) -> None:
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as stranger, ExitStack() as opened:
+
+        def listen() -> None:
+            with suppress(OSError):
+                while True:
+                    over, _address = stranger.accept()
+                    opened.enter_context(over)
+                    heard.append(over.recv(10_000))
+                    if not silent:
+                        over.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                        over.close()
+
+        threading.Thread(target=listen, daemon=True).start()
+        child = here(source, agents)
+        child.stop(is_needed=False)
+        row = AgentChild.objects.get()
+        token = child.headers["Authorization"].removeprefix("Bearer ")
+        secret = json.dumps({"port": stranger.getsockname()[1], "token": token})
+        row.secret = at_rest.encrypted(secret, f"adkweb.agent_child {row.key}")
+        if not known:
+            row.process = ""
+        elif not silent:
+            row.process = process.this()  # which lives: it is as if a child were leaving
+        row.save()
+        old = children.known(agents, session_uri(source))
+        assert old
+        assert not old.ask_to_leave()
+        assert here(source, agents).url not in (old.url, child.url)
+        stranger.shutdown(socket.SHUT_RDWR)
+    assert token.encode() not in b"".join(heard)
+    assert heard
