@@ -183,7 +183,8 @@ def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
         except IntegrityError:  # another thread or process was faster
             continue
         for old in AgentChild.objects.filter(since__lt=time.time() - _KEPT_SECONDS):
-            _forget(old)
+            if not old.process.startswith(f"{process.machine()}/") or process.has_died(old.process):
+                _forget(old)
         return _started(row, python, folder, {"sessions": sessions, "artifacts": artifacts})
     raise _not_started(folder, [])
 

@@ -217,6 +217,14 @@ def test_who_died_while_it_started_a_child_keeps_nobody_waiting(source: str, age
         assert time.monotonic() - began < 10
 
 
+def test_a_child_that_runs_for_weeks_is_not_forgotten(source: str, agents: Path, tmp_path: Path) -> None:
+    child = here(source, agents)
+    AgentChild.objects.update(since=time.time() - 8 * 86_400)
+    AgentChild.objects.create(key="of a machine that is gone", process="boot/pid:[1]/2/3", since=0.0)
+    children.of(tmp_path, sessions=session_uri(source), artifacts=None)
+    assert (here(source, agents).url, AgentChild.objects.count()) == (child.url, 2)
+
+
 def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) -> None:
     child = here(source, agents)
     row = AgentChild.objects.get()
