@@ -241,7 +241,7 @@ def _remove(output: Path) -> None:
 
 def _lines(output: Path) -> list[str]:
     with suppress(OSError):
-        return output.read_text("utf-8").split("\n")[:-1][-LINES:]
+        return output.read_text("utf-8", "replace").split("\n")[:-1][-LINES:]
     return []
 
 

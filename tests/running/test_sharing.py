@@ -225,6 +225,15 @@ def test_a_child_that_runs_for_weeks_is_not_forgotten(source: str, agents: Path,
     assert (here(source, agents).url, AgentChild.objects.count()) == (child.url, 2)
 
 
+def test_output_that_is_being_written_or_was_cut_by_a_full_disk_can_be_read(source: str, agents: Path) -> None:
+    here(source, agents)
+    (output,) = (Path(django_settings.DATA_DIR) / "output").glob(f"{AgentChild.objects.get().key}-*")
+    output.write_bytes("one\nseoul: 서".encode()[:-1])
+    assert servers.output(source, "helper", actor=SYSTEM) == ["one"]
+    output.write_bytes("one\nseoul: 서".encode()[:-1] + b"\n")
+    assert servers.output(source, "helper", actor=SYSTEM)[0] == "one"
+
+
 def test_a_row_that_adkweb_did_not_write_is_no_child(source: str, agents: Path) -> None:
     child = here(source, agents)
     row = AgentChild.objects.get()
