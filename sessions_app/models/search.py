@@ -320,7 +320,7 @@ class Answer(models.Model):
 
     `state` is open until its run has ended; then sent, or refused if the agent didn't take it. It is unknown if adkweb can't
     tell whether the agent got it. Of the answers to a call, one may be open or unknown: an approved tool runs once.
-    `response` is what was answered, as JSON.
+    `response` is the part of the message that answers the call, as JSON.
     """
 
     where = models.TextField()

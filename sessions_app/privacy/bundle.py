@@ -205,7 +205,7 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "titles": _labels(writing, SessionTitle, "title"),
         "tags": _labels(writing, SessionTag, "tag"),
         "dismissals": _labels(writing, Dismissal, "reason"),
-        "answers": _labels(writing, Answer, "response", shown_text),
+        "answers": _labels(writing, Answer, "response", _shown_part),
         "unsent": _unsent(writing),
     }
 
@@ -225,6 +225,10 @@ def _unsent(writing: _Writing) -> list[dict[str, str]]:
         }
         for session, message in unsent
     ]
+
+
+def _shown_part(text: str, actor: Actor, app_name: str) -> str:
+    return shown_text(text, actor, app_name, "event")
 
 
 def _labels(writing: _Writing, model: Any, name: str, seen: Seen = shown_words) -> list[dict[str, str]]:

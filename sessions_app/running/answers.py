@@ -160,9 +160,8 @@ def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job
     try:
         with transaction.atomic():
             for each in said:
-                kept = dumps(
-                    credentials.hidden(each)["response"]
-                )  # the job has the address of a sign-in until it's sent
+                # The job has the address of a sign-in until it's sent.
+                kept = dumps({"functionResponse": credentials.hidden(each)})
                 Answer.objects.create(
                     **common, asked=digest_of(event_id, each["id"]), response=kept, by=job.actor, at=time.time()
                 )

@@ -25,7 +25,7 @@ from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, REFUSED
 from sessions_app.models import AuditRow, Job
 from sessions_app.privacy import bundle, exports
-from sessions_app.running import runs
+from sessions_app.running import answers, runs
 from sessions_app.search import labels
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
@@ -95,6 +95,18 @@ def test_a_message_that_did_not_reach_an_agent_is_in_the_file_as_far_as_it_may_b
     _files, about = written(ref.source, actor=ALICE)
     ((session, message),) = [each.values() for each in about["unsent"]]
     assert (session, json.loads(message)["content"]["parts"]) == ("s1", [{"text": f"Write to {DOTS}"}])
+
+
+def test_what_a_rule_hides_of_a_tool_is_hidden_in_the_answers_to_it(ref: SessionRef) -> None:
+    mask_rules.create("booking", "tool", "adk_request_confirmation: iban", actor=SYSTEM)
+    call = {"id": "c1", "name": "adk_request_confirmation", "args": {}}
+    event = append_event(ref, {"author": "booking", "content": {"parts": [{"function_call": call}]}}, actor=SYSTEM)
+    response = {"id": "c1", "name": call["name"], "response": {"confirmed": True, "payload": {"iban": "DE1"}}}
+    answer = {"event_id": event.event["id"], "parts": [{"functionResponse": response}], "tools": ["pay"]}
+    answers.prepare(ref, answer, None, actor=SYSTEM)
+    _files, about = written(ref.source, actor=ALICE)
+    ((_session, part),) = [each.values() for each in about["answers"]]
+    assert json.loads(part)["functionResponse"]["response"] == {"confirmed": True, "payload": {"iban": DOTS}}
 
 
 def test_what_was_proposed_to_be_sent_is_in_the_file_and_goes_with_its_session(ref: SessionRef) -> None:

@@ -106,7 +106,9 @@ def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str
     assert rows(ref)[-1].description.parts[0].value == "Done."
     assert {row.data["custom_metadata"][runs.NOTE] for row in rows(ref)[-3:]} == {job.pk.hex}
     assert claims() == ["sent"]
-    assert [(each.by, json.loads(each.response)) for each in Answer.objects.all()] == [("adkweb", {"confirmed": True})]
+    assert [(each.by, json.loads(each.response)["functionResponse"]) for each in Answer.objects.all()] == [
+        ("adkweb", {"id": call, "name": "adk_request_confirmation", "response": {"confirmed": True}})
+    ]
     assert [runs.sender(each) for each in rows(ref)[-3:]] == ["adkweb"] * 3
     other = create_session(source, "helper", "eve", session_id="s1", actor=SYSTEM)
     with pytest.raises(Invalid, match="no such run in this session"):
