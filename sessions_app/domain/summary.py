@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from .description import INPUT_CALL, Description, Part, parts_of
+from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part, parts_of
 from .json_values import as_object, read_stored_or_none
 from .plain import plain
 from .shorten import brief, words
@@ -104,8 +104,7 @@ def interrupted(d: Description, event: Mapping[str, Any]) -> Pieces:
 def auth(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which tools ask someone to sign in."""
     if d.calls:
-        yield Piece(_("Asks for sign-in") + " ")
-        yield from _listed(d.calls, lambda call: [_aside(call.name, _NAME), _SPACE])
+        yield Piece(_("Asks for sign-in"))
     else:
         yield from _listed(d.responses, lambda response: [_name(response), _SPACE])
         yield Piece(_("waiting for a sign-in"), aside=True)
@@ -293,8 +292,10 @@ def media_name(part: Part) -> str:
 
 
 def arguments(call: Part) -> str:
-    """Returns a tool's arguments, in short: `(amount=412.5, currency="EUR")`."""
+    """Returns a tool's arguments, in short: `(amount=412.5, currency="EUR")`; what is asked, if ADK asks for input."""
     given = as_object(call.value)
+    if call.name == INPUT_CALL:
+        return words(given.get("message") or "")
     each = [f"{words(name, 40)}={brief(value, 60)}" for name, value in islice(given.items(), _MOST_ARGUMENTS)]
     return f"({', '.join(each)}{', …' if len(given) > _MOST_ARGUMENTS else ''})"
 
@@ -360,13 +361,20 @@ def _aside(text: Any, length: int = 240) -> Piece:
 
 
 def _name(part: Part) -> Piece:
-    return Piece(words(part.name, _NAME), own=True)
+    name = tool_name(part.name)
+    return Piece(words(name, _NAME), own=name == part.name)
+
+
+def tool_name(name: str) -> str:
+    """Returns the name of a tool, for people: the calls with which ADK itself asks them are told in words."""
+    asks = {AUTH_CALL: _("sign-in"), CONFIRMATION_CALL: _("confirmation"), INPUT_CALL: _("input")}
+    return asks.get(name, name)
 
 
 def _call(part: Part) -> Pieces:
     if part.name == INPUT_CALL:
         yield Piece(_("Asks for input") + " ")
-        yield _aside(as_object(part.value).get("message") or "")
+        yield _aside(arguments(part))
     else:
         yield _name(part)
         yield Piece(arguments(part), own=True, aside=True)
@@ -382,5 +390,4 @@ def _response(part: Part) -> Pieces:
 
 def _asked_about(part: Part) -> str:
     """Returns the name of the tool for which ADK asks."""
-    original = as_object(as_object(part.value).get("originalFunctionCall"))
-    return str(original.get("name", "")) if original else part.name
+    return str(as_object(as_object(part.value).get("originalFunctionCall")).get("name", ""))

@@ -18,7 +18,7 @@ from ..domain.errors import Conflict, Error, Invalid, NotFound
 from ..domain.invocations import ASKING_CALLS
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING
 from ..domain.session_ref import SessionRef, digest_of
-from ..domain.summary import arguments
+from ..domain.summary import arguments, tool_name
 from ..http.problems import status_of
 from ..running import answers
 from ..running.answers import Given
@@ -66,10 +66,10 @@ class Row:
         """Returns the row of a call; `decides` tells whether they may answer and dismiss it."""
         names, at = each.ref._asdict(), f"?seq={each.seq}"
         args = each.asked.args if each.asked else None
-        call = each.tool + (arguments(Part("call", args)) if isinstance(args, dict) and args else "")
+        call = tool_name(each.tool) + (arguments(Part("call", args)) if isinstance(args, dict) and args else "")
         hint = each.asked.hint if each.asked else ""
         if each.kind == CREDENTIAL:
-            hint = _("Sign in for %(tool)s") % {"tool": each.tool}
+            hint = _("Sign in") if each.tool in ASKING_CALLS else _("Sign in for %(tool)s") % {"tool": each.tool}
         return cls(
             each,
             hint or call,

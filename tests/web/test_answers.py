@@ -15,11 +15,11 @@ from pytest_django import Settings
 from sessions_app.access import approval, roles
 from sessions_app.checks import mask_rules
 from sessions_app.domain.answers import sign_in_link
-from sessions_app.domain.description import AUTH_CALL
+from sessions_app.domain.description import AUTH_CALL, INPUT_CALL
 from sessions_app.domain.errors import Held
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.edits import proposal_job
+from sessions_app.edits import proposal_job, proposals
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, Job
 from sessions_app.reads import timeline
@@ -263,6 +263,18 @@ def asks_for(ref: SessionRef, schema: dict[str, Any]) -> SessionRef:
     append_event(ref, {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
     feed(ref.source)
     return ref
+
+
+def test_the_calls_with_which_adk_asks_are_told_in_words(ref: SessionRef, maria: Browser) -> None:
+    asks_for(ref, {})
+    response = {"id": "c1", "name": INPUT_CALL, "response": {"days": 2}}
+    answer = {"event_id": "e1", "parts": [{"functionResponse": response}], "tools": [INPUT_CALL]}
+    proposals.keep_sent(ref, "answer", answer, tools=[INPUT_CALL], actor=ALICE)
+    chat = maria.open("chat", **ref._asdict())
+    assert chat.one(id="status").text.startswith("waiting for an answer · input · ")
+    assert "input Which? is waiting for an answer" in chat.one(id="events").text
+    pages = (chat, *(maria.open(name) for name in ("proposals", "inbox", "home")))
+    assert [INPUT_CALL in page.text for page in pages] == [False] * 4
 
 
 def test_only_what_the_list_can_approve_is_answered_from_it(ref: SessionRef, maria: Browser) -> None:

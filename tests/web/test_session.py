@@ -421,7 +421,7 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "interrupted": ({"interrupted": True, "content": {"parts": [{"text": "I was"}]}}, "Interrupted I was"),
     "auth": (
         {"content": {"parts": [{"function_call": {"name": "adk_request_credential", "id": "a"}}]}},
-        "Asks for sign-in adk_request_credential",
+        "Asks for sign-in",
     ),
     "confirmation": (
         {

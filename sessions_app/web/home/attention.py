@@ -13,6 +13,7 @@ from ...checks import breaches
 from ...checks.breaches import Recent
 from ...domain import shorten
 from ...domain.session_ref import SessionRef
+from ...domain.summary import tool_name
 from ...http.reader import user_for_reader
 from ...search import drift_looks, health, inbox, tree
 from ...search.drift_looks import Drifted
@@ -104,7 +105,7 @@ def _waiting(each: Waiting, of: Of, actor: Actor) -> Item:
     words, aside = "" if hint else _("is waiting for an answer"), _whose(each.ref, of, each.title)
     may = actor.may_write("operate", each.ref.source, each.ref.app_name)
     action = _("Answer…") if may else _("Open the call")
-    return Item("wait", "warn", hint or each.tool, words, aside, address, each.since, action=action)
+    return Item("wait", "warn", hint or tool_name(each.tool), words, aside, address, each.since, action=action)
 
 
 def _drift(each: Drifted, of: Of) -> Item:

@@ -19,6 +19,7 @@ from ...domain.agents import colour_of
 from ...domain.clock import Took, sign_of_all
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import words
+from ...domain.summary import tool_name
 from ...domain.trace import AGENT, MODEL, SUMMARY, TOOL, WAIT, Span, Trace
 from ...domain.trace import trace as read
 from ...reads import timeline
@@ -231,7 +232,7 @@ def _fits(row: Row, span: Span) -> bool:
 def _name(span: Span) -> str:
     if span.kind == SUMMARY:
         return _("summary")
-    return words(span.name, LONGEST) or (_("model") if span.kind == MODEL else "–")
+    return words(tool_name(span.name), LONGEST) or (_("model") if span.kind == MODEL else "–")
 
 
 def _take_in_its_call(row: Row) -> bool:

@@ -20,7 +20,7 @@ from ...domain.positions import number_of
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import brief, words
 from ...domain.state import ABSENT, UNKNOWN, scope_of
-from ...domain.summary import Piece, cut_off, media_name, summary
+from ...domain.summary import Piece, cut_off, media_name, summary, tool_name
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ...transfer import FORMATS, Format
@@ -42,6 +42,7 @@ register.filter("cut_off", cut_off)
 register.filter("sources", sources)
 register.filter("words", words)
 register.filter("key_name", name)
+register.filter("tool_name", tool_name)
 register.filter("ends", ends)
 register.filter("whole_value", whole_value)
 register.filter("css_class", css_class)
