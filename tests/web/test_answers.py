@@ -153,6 +153,16 @@ def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_a
     assert Job.objects.get(kind="run").actor == "maria, ben"
 
 
+def test_what_is_proposed_takes_the_place_of_the_fields(ref: SessionRef, maria: Browser) -> None:
+    approval.make(by=ALICE, tools=INPUT_CALL)
+    (card,) = cards(maria, asks_for(ref, {"properties": {"days": {"type": "integer"}}, "required": ["days"]}))
+    typed = {card.one("input", id=card.one("label")["for"])["name"]: "4173"}
+    maria.send("answer", typed | {"event": card.one("input", name="event")["value"]}, **ref._asdict())
+    (card,) = cards(maria, ref)
+    assert {each["type"] for each in card.all("input")} == {"hidden"}
+    assert "{days: 4173}" in card.text
+
+
 def test_a_proposed_answer_is_not_opened_as_an_event(ref: SessionRef, maria: Browser) -> None:
     approval.make(by=ALICE, tools="refund*")
     asks = asks_alone(ref)
