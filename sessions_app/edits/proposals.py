@@ -38,7 +38,7 @@ from ..jobs import runner
 from ..jobs.lease import WAITING, may_see, session_of
 from ..models import Job
 from ..models.pages import in_pages
-from ..reads import views
+from ..reads import timeline, views
 from ..sources import errors, registry
 
 KIND: Final = "proposal"
@@ -287,12 +287,22 @@ def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
         if not writes(job):
             return Obstacles([])
         revision = json.loads(job.task)["revision"]
-        if revision is not None and revision != view.revision:
-            return Obstacles([], _("Someone has written to this session since then."))
+        is_other = revision not in (None, view.revision)
         pairs = [Change(key, value, view.state.get(key)) for key, value in expected_of(job).items()]
-        return Obstacles([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
+        changed = [shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)]
+        if (is_other or changed) and _is_written(ref, event_of(job)):
+            return Obstacles([])
+        return Obstacles(changed, _("Someone has written to this session since then.") if is_other else "")
     except Error as error:  # deleted, or away
         return Obstacles([], errors.shown(error, actor))
+
+
+def _is_written(ref: SessionRef, event: Event) -> bool:
+    """Returns whether an event is stored: a process that died had no time to note that."""
+    try:
+        return bool(timeline.event(ref, event["id"], actor=SYSTEM))
+    except NotFound:
+        return False
 
 
 def sent_by(job: Job) -> tuple[str, dict[str, Any]]:

@@ -208,6 +208,7 @@ def test_a_message_is_sent_once_if_adkweb_dies_while_it_is_applied(
     runner.take_over()
     assert ended(runs.last(ref)).message == "adkweb ended before it could send this. Nothing was sent."
     Job.objects.filter(kind="proposal").update(claim="", claimed_until=None)
+    assert proposed.obstacles(waiting, actor=ben) == proposals.Obstacles([])
     proposed.apply(waiting.id, actor=ben)
     assert ended(runs.last(ref)).message == ""
     assert [row.description.text for row in rows(ref) if row.description.by_user and row.description.text] == ["look"]
