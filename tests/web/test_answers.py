@@ -23,7 +23,7 @@ from sessions_app.edits import proposal_job, proposals
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, Job
 from sessions_app.reads import timeline
-from sessions_app.running import answers, runs
+from sessions_app.running import answers, proposed, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.questions import asked_by
 from sessions_app.search import inbox
@@ -193,6 +193,7 @@ def test_the_code_of_a_sign_in_is_kept_no_longer_than_it_is_needed(
     ref: SessionRef, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(runner, "start", lambda job, **_: True)
+    monkeypatch.setattr(runs, "server_of", lambda ref, **_: None)
     asks = waits(ref, "credential")
     if how in ("declined", "applied"):
         approval.make(by=ALICE, tools="mail")
@@ -202,7 +203,7 @@ def test_the_code_of_a_sign_in_is_kept_no_longer_than_it_is_needed(
         if how == "declined":
             proposal_job.decline(held.value.detail["proposal"], actor=roles.actor_of(somebody("ben", "operator")))
         else:
-            answers.apply(held.value.detail["proposal"], actor=roles.actor_of(somebody("ben", "operator")))
+            proposed.apply(held.value.detail["proposal"], actor=roles.actor_of(somebody("ben", "operator")))
     else:
         signed_in(asks)
     if how != "declined":
