@@ -549,6 +549,17 @@ def test_a_message_with_a_key_that_a_rule_holds_leads_to_its_proposal_which_the_
     assert not guest.open("session", **ref._asdict()).one(id="waits").all("div", class_="notice")
 
 
+@pytest.mark.parametrize(("action", "said"), [("decline", "declined"), ("cancel", "cancelled")])
+def test_of_a_message_that_was_declined_or_cancelled_the_page_says_that_it_was_not_sent(
+    ref: SessionRef, guest: Browser, action: str, said: str
+) -> None:
+    maria = roles.actor_of(somebody("maria", "editor"))
+    proposals.keep_sent(ref, "message", {"parts": [{"text": "look"}]}, actor=maria)
+    guest.force_login(somebody("maria" if action == "cancel" else "ben", "editor"))
+    guest.send("proposal", {"action": action}, proposal_id=Job.objects.get(kind="proposal").pk)
+    assert f"Proposal {said}. Nothing was sent." in guest.open("proposals").text
+
+
 ALL_KINDS: dict[str, Any] = {
     "newsletter": {"type": "boolean", "default": True},
     "plan": {"enum": ["small", "large"], "default": "large"},

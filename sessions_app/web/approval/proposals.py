@@ -60,9 +60,9 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
 
 
 def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
+    kind = proposal.get(proposal_id, actor=who).kind
     match action:
         case "apply" | "now":
-            kind = proposal.get(proposal_id, actor=who).kind
             if kind in _SENT:
                 applied = proposed.apply(proposal_id, actor=who)
             else:
@@ -74,9 +74,13 @@ def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
             return str(_SENT.get(kind, _("Applied. The event records both names.")))
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)
+            if kind in _SENT:  # what comes first may be written, if adkweb died right after that
+                return _("Proposal declined. Nothing was sent.")
             return _("Proposal declined. Nothing was written.")
         case "cancel":
             proposal_job.cancel(proposal_id, actor=who)
+            if kind in _SENT:
+                return _("Proposal cancelled. Nothing was sent.")
             return _("Proposal cancelled. Nothing was written.")
     raise Invalid(_("Apply, decline or cancel it."))
 
