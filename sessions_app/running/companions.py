@@ -14,6 +14,7 @@ from django.db import transaction
 
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor
+from ..access.shown import shown_words
 from ..domain.errors import Error
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import AgentVersion, Report
@@ -94,10 +95,14 @@ def _note_version(where: str, said: Said) -> None:
 
 
 def version_of(source: str, app_name: str, *, actor: Actor) -> AgentVersion | None:
-    """Returns what a companion said last about the version of an app's agent, if the actor is an operator of the app."""
+    """Returns what a companion said last about the version of an app's agent, as an operator of the app may see it; None for
+    others."""
     if not actor.may("operate", source, app_name):
         return None
-    return AgentVersion.objects.filter(where=registry.identity(source), app_name=app_name).first()
+    said = AgentVersion.objects.filter(where=registry.identity(source), app_name=app_name).first()
+    if said:
+        said.adk, said.version = (shown_words(each, actor, app_name) for each in (said.adk, said.version))
+    return said
 
 
 def to_stop(process: str, *, account: str) -> list[str]:

@@ -236,12 +236,14 @@ def _no_command_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sessions_app.live.commands.WAIT_SECONDS", 0.0)
 
 
-def test_the_name_of_a_tool_passes_the_masks(ref: SessionRef) -> None:
-    report(program(), name="mail ana@example.com")
+def test_what_is_reported_passes_the_masks(ref: SessionRef) -> None:
+    report(program(), name="mail ana@example.com", version="1.2 of ana@example.com")
     mask_rules.create("*", "form", "email", actor=SYSTEM)
     work = at_work.of(ref, actor=Actor.holding("ben", "read")).at_work
+    version = companions.version_of(ref.source, "helper", actor=Actor.holding("ben", "operate"))
     assert work
-    assert "ana@example.com" not in work.name
+    assert version
+    assert "ana@example.com" not in work.name + version.version
 
 
 def test_reports_go_with_the_session_and_with_the_user(ref: SessionRef) -> None:
