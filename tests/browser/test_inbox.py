@@ -28,3 +28,13 @@ def test_the_row_that_looks_chosen_opens_by_its_keys_at_once(page: Page, key: st
     address = page.locator(".inbox .previewed .rowlink").get_attribute("href") or ""
     page.keyboard.press(key)
     page.wait_for_url(f"**{address.partition('?')[0]}**")
+
+
+def test_a_call_on_a_phone_is_decided_in_the_line_of_its_user(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/inbox/")
+    row = page.locator(".inbox tbody tr").first
+    user, dismiss = row.locator(".who").bounding_box(), row.get_by_label("Dismiss…").bounding_box()
+    assert user and dismiss and abs(user["y"] - dismiss["y"]) < 20
+    row.get_by_label("Dismiss…").click()
+    expect(row.locator("input[name=reason]")).to_be_in_viewport(ratio=1)
