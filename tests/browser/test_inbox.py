@@ -35,6 +35,8 @@ def test_a_call_on_a_phone_is_decided_in_the_line_of_its_user(page: Page) -> Non
     page.goto("/inbox/")
     row = page.locator(".inbox tbody tr").first
     user, dismiss = row.locator(".who").bounding_box(), row.get_by_label("Dismiss…").bounding_box()
-    assert user and dismiss and abs(user["y"] - dismiss["y"]) < 20
+    assert user
+    assert dismiss
+    assert abs(user["y"] - dismiss["y"]) < 20
     row.get_by_label("Dismiss…").click()
     expect(row.locator("input[name=reason]")).to_be_in_viewport(ratio=1)
