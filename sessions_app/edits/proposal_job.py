@@ -24,7 +24,7 @@ from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
 from ..jobs import runner
-from ..jobs.lease import AWAY, IN_DOUBT, WAITING, Lease, Outcome, ref_of, session_of
+from ..jobs.lease import AWAY, IN_DOUBT, WAITING, Lease, Lost, Outcome, ref_of, session_of
 from ..models import Job
 from . import edit, proposals, queue
 from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
@@ -32,13 +32,13 @@ from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
 log = logging.getLogger("adkweb.approval")
 
 _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
-Act = Callable[[Job, Actor], Callable[[bool], None]]
+Act = Callable[[Lease, Actor], Callable[[bool], None]]
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act: Act | None = None) -> Proposal:
     """Applies a proposal: its event is written, with the names of both people. If two people have to apply it, the
-    first is noted, and it waits for the second. What sends something is applied by `act`, with its row and the actor: it
-    prepares that, and returns what sends it. That is called once it's noted that the proposal is applied, so that nothing
+    first is noted, and it waits for the second. What sends something is applied by `act`, with its lease and the actor:
+    it prepares that, and returns what sends it. That is called once it's noted that the proposal is applied, so that nothing
     is sent twice; with False if someone else has decided on it meanwhile, so that nothing is sent.
 
     With `now`, applies it even if that ends a running invocation. Raises NotFound; NotAllowed for its author, for
@@ -53,8 +53,8 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False, act:
         return proposals.get(proposal_id, actor=actor)
     both = replace(actor, name=f"{first}, {actor.name}") if first else actor
     try:
-        send = act(job, both) if act else None
-        second = both.name if send else _write(job, both, now=now)
+        send = act(lease, both) if act else None
+        second = both.name if send else _write(lease, both, now=now)
     except (SourceError, *AWAY):  # the event may be there
         lease.end_surely(Outcome(WAITING, fields={"claimed_until": IN_DOUBT}))
         raise
@@ -123,16 +123,23 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     return job
 
 
-def _write(job: Job, approver: Actor, *, now: bool) -> str:
+def _write(lease: Lease, approver: Actor, *, now: bool) -> str:
+    job = lease.job
     ref = ref_of(job)
     if not now and edit.stored(ref, proposals.event_of(job)) is None and queue.held(ref, actor=SYSTEM) is not None:
         raise Conflict(_("The agent is running. Applying this now will end the run."), running=True)
-    return write(job, approver)
+    return write(lease, approver)
 
 
-def write(job: Job, approver: Actor) -> str:
+def write(lease: Lease, approver: Actor) -> str:
     """Appends the event of a claimed proposal, if it isn't there, and returns who applied it, as it is stored. Raises
-    NotAllowed if its author may no longer edit the app, and what an edit raises."""
+    NotAllowed if its author may no longer edit the app, Conflict if someone else has decided on it while this process was
+    slow, and what an edit raises."""
+    job = lease.job
+    try:
+        lease.beat()
+    except Lost as lost:
+        raise _decided() from lost
     ref, author = ref_of(job), runner.actor_of(job)
     event = proposals.event_of(job)
     if (before := edit.stored(ref, event)) is not None:

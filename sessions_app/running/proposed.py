@@ -13,8 +13,7 @@ from ..domain.errors import AgentError, NotAllowed
 from ..edits import proposal_job, proposals
 from ..edits.proposals import Obstacles, Proposal
 from ..jobs import runner
-from ..jobs.lease import ref_of
-from ..models import Job
+from ..jobs.lease import Lease, ref_of
 from ..sources import agents
 from . import answers, runs
 
@@ -27,7 +26,8 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
     return proposal_job.apply(proposal_id, actor=actor, act=_prepare)
 
 
-def _prepare(job: Job, approver: Actor) -> Callable[[bool], None]:
+def _prepare(lease: Lease, approver: Actor) -> Callable[[bool], None]:
+    job = lease.job
     ref, author = ref_of(job), runner.actor_of(job)
     if not author.may("operate", ref.source, ref.app_name):
         raise NotAllowed(_("%(name)s proposed this but can no longer answer agents of this app.") % {"name": job.actor})
@@ -39,7 +39,7 @@ def _prepare(job: Job, approver: Actor) -> Callable[[bool], None]:
         """Writes what comes first, if anything does. A run with something first isn't sent by another process if this one
         dies before it has noted that the proposal is applied."""
         if proposals.writes(job):
-            proposal_job.write(job, approver)
+            proposal_job.write(lease, approver)
 
     kind, sent = proposals.sent_by(job)
     if kind == "answer":

@@ -262,6 +262,21 @@ def test_an_answer_is_not_sent_if_someone_else_decides_while_it_is_applied(
     assert (runs.last(asks), Answer.objects.count(), paid(asks)) == (before, 0, 0)
 
 
+def test_state_is_not_written_if_someone_else_decides_while_the_agent_starts(
+    ref: SessionRef, maria: Actor, ben: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = propose(ref, maria)
+
+    def slow(*_args: Any, **_options: Any) -> None:
+        Job.objects.filter(pk=waiting.id).update(claimed_until=1)  # a lease is for half a minute
+        proposal_job.cancel(waiting.id, actor=maria)
+
+    monkeypatch.setattr(runs, "server_of", slow)
+    with pytest.raises(Conflict, match="already been decided"):
+        proposed.apply(waiting.id, actor=ben)
+    assert (tier(ref), rows(ref), runs.last(ref)) == ("gold", [], None)
+
+
 def test_one_message_waits_in_a_session_and_goes_with_it(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
     with pytest.raises(Conflict, match="maria has proposed a message to this agent already"):
