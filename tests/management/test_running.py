@@ -60,6 +60,13 @@ def test_an_agent_is_written_to_and_answered(tmp_path: Path, folder: Path) -> No
     assert (code, err) == (1, "terminal has answered this already. Nothing was sent.\n")
 
 
+def test_what_an_agent_says_when_it_fails_moves_no_cursor(tmp_path: Path, folder: Path) -> None:
+    (folder / "helper" / "agent.py").write_text('raise RuntimeError("one\\n\\x1b[2Jtwo")')
+    code, out, err = run(tmp_path, "say", "helper/ana/s1", "look", "agents")
+    assert (code, out) == (2, "")
+    assert "one\n�[2Jtwo" in err
+
+
 def test_what_needs_a_second_person_is_refused_and_waits_as_a_whole(tmp_path: Path, folder: Path) -> None:
     run(tmp_path, "inbox", "agents")
     own = tmp_path / "data" / "adkweb.db"

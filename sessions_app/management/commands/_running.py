@@ -28,7 +28,7 @@ from ...running import children, runs
 from ...running.first import First
 from ...sources import database, registry
 from ._sources import named_sources
-from ._terminal import plain, silence_logs
+from ._terminal import lines, plain, silence_logs
 from .tail import Line
 
 REFUSED, NOT_REACHED, FAILED = 1, 2, 3  # exit codes
@@ -114,9 +114,9 @@ def reaching(sources: Sequence[str], agents: Sequence[str] = ()) -> Iterator[Non
             database.open_source(source)
         yield
     except (SourceError, AgentError) as error:
-        raise CommandError(error.message, returncode=NOT_REACHED) from error
+        raise CommandError(lines(error.message), returncode=NOT_REACHED) from error
     except Error as error:
-        raise CommandError(error.message, returncode=REFUSED) from error
+        raise CommandError(lines(error.message), returncode=REFUSED) from error
     except DatabaseError as error:
         why = f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}"
         raise CommandError(why, returncode=NOT_REACHED) from error
@@ -172,8 +172,8 @@ def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
             command.stderr.write("Stopping the agent …")
     sent = json.loads(job.result or "{}").get("sent", False)
     if sent is False and not job.stopped_by:
-        raise CommandError(job.message, returncode=NOT_REACHED if job.state != "refused" else REFUSED)
+        raise CommandError(lines(job.message), returncode=NOT_REACHED if job.state != "refused" else REFUSED)
     if job.message:
-        raise CommandError(job.message, returncode=FAILED)
+        raise CommandError(lines(job.message), returncode=FAILED)
     if timeline.status_of(ref, actor=TERMINAL).name == "waiting":
         command.stderr.write("The agent waits for an answer: adkweb inbox")

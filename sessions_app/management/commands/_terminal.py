@@ -20,6 +20,11 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() or c in _JOINERS else "�" for c in text)
 
 
+def lines(text: str) -> str:
+    """Returns lines without such characters, such as the last ones that an agent printed."""
+    return "\n".join(map(plain, text.splitlines()))
+
+
 def words(text: str, length: int = 240) -> str:
     """Returns a text on one line, cut to a length."""
     line = plain(" ".join(text[: length * 4].split()))
