@@ -203,6 +203,21 @@ def test_several_calls_of_one_tool_are_chosen_by_keys_to_be_answered_together(pa
     expect(page.locator("#chosen button[value=yes]")).to_be_hidden()
 
 
+@pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "es"))
+def test_on_a_phone_a_call_stays_under_the_finger_that_chooses_it(demo: Demo, page: Page, language: str) -> None:
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/inbox/")
+    boxes = page.locator('.inbox input[data-asks="booking cancel_booking"]')
+    before = boxes.first.bounding_box()
+    boxes.first.check()
+    assert boxes.first.bounding_box() == before
+    boxes.nth(1).check()
+    expect(page.locator(".inbox tr", has=boxes.nth(1)).locator("td.do")).to_be_hidden()
+    tops = page.locator(".chosenbar > :is(.menu, button)").evaluate_all("all => all.map((each) => each.offsetTop)")
+    assert max(tops) - min(tops) < 10  # one line
+
+
 def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
     page.goto("/demo/")
     expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
@@ -495,19 +510,15 @@ def test_the_button_of_a_long_form_is_in_sight_and_covers_no_field_that_has_the_
         assert field["y"] + field["height"] <= bar["y"]
 
 
-@pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "es"))
-def test_on_a_phone_a_call_stays_under_the_finger_that_chooses_it(demo: Demo, page: Page, language: str) -> None:
-    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.goto("/inbox/")
-    boxes = page.locator('.inbox input[data-asks="booking cancel_booking"]')
-    before = boxes.first.bounding_box()
-    boxes.first.check()
-    assert boxes.first.bounding_box() == before
-    boxes.nth(1).check()
-    expect(page.locator(".inbox tr", has=boxes.nth(1)).locator("td.do")).to_be_hidden()
-    tops = page.locator(".chosenbar > :is(.menu, button)").evaluate_all("all => all.map((each) => each.offsetTop)")
-    assert max(tops) - min(tops) < 10  # one line
+def test_a_card_has_the_room_that_its_timeline_leaves(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 700})
+    page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
+    waits, message = page.locator("#waits"), page.locator("#message")
+    assert waits.evaluate("box => box.clientHeight / box.parentElement.clientHeight") > 0.52
+    first = page.locator(".composer .first")
+    expect(first).to_be_hidden()
+    message.fill("Never mind")
+    expect(first).to_be_visible()
 
 
 def test_a_call_is_approved_in_the_inbox_and_its_agent_watched_to_the_end(page: Page) -> None:

@@ -472,12 +472,13 @@ def test_a_page_asks_for_outcomes_by_one_query(running: SessionRef, maria: Brows
             maria.open("session", **running._asdict())
         return sum("sessions_app_job" in query["sql"] for query in captured)
 
-    # The session's, its last run, what its agent does, one's own outcomes, and the proposals and batches that wait.
-    assert count() == 6
+    # The session's, its last run, what its agent does, what waits to be sent, one's own outcomes, and the proposals and
+    # batches that wait.
+    assert count() == 7
     for number in range(5):
         queue(maria, running, **{f"k{number}": "1"})
     end(running)
-    assert (queued.apply_due(), count()) == (5, 6)
+    assert (queued.apply_due(), count()) == (5, 7)
 
 
 def test_the_edits_page_and_the_timeline_show_a_queued_edit_as_any_other(running: SessionRef, maria: Browser) -> None:
