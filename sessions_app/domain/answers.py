@@ -69,12 +69,17 @@ class Field:
 def fields(schema: Any, given: Any = None) -> list[Field] | None:
     """Returns the form of a JSON Schema, filled with its defaults or with what is `given`.
 
-    Returns None if there can be no form: the schema isn't that of an object, is too large, or isn't safe to use.
+    A schema that isn't that of an object has one field, whose path is empty. Returns None if there can be no form: the
+    answer is anything or a list of objects, or the schema is too large or isn't safe to use.
     """
     if _validator(schema) is None:
         return None
-    top, _nullable = _followed(schema, schema)
-    form = list(islice(_fields(top, schema, (), "", given), MOST_FIELDS + 1)) if _is_form(top) else []
+    top, nullable = _followed(schema, schema)
+    if _is_form(top):
+        form = list(islice(_fields(top, schema, (), "", given), MOST_FIELDS + 1))
+    else:
+        only = _field(top, schema, (), top.get("default") if given is None else given, nullable)
+        form = [] if only.kind == JSON else [replace(only, required=only.empty is _NOTHING)]
     names = {each.name for each in form if each.name.isprintable() and all(each.path)}
     return form if form and len(form) <= MOST_FIELDS and len(names) == len(form) else None
 
@@ -89,26 +94,39 @@ def _fields(
         if _is_form(inner) and not (needed and nullable):
             yield from _fields(inner, root, to, within if needed or inner.get("default") else ".".join(to), value)
             continue
-        choices = _choices(inner)
-        kind = CHOICE if choices else _kind(inner, root)
-        if inner.get("default") in ("", [], {}):  # google-adk makes None of what is left out
-            empty = inner["default"]
-        elif needed and (nullable or kind == LINES):
-            empty = None if nullable else []
-        else:
-            empty = _NOTHING
-        yield Field(
-            to,
-            label=inner.get("title") or name,
-            help=inner.get("description", ""),
-            kind=kind,
-            required=needed and empty is _NOTHING and kind != YES_NO and not within,
-            initial=_shown(value, kind),
-            choices=choices,
-            empty=empty,
-            within=within,
-            kept=_kept(_shown(value, kind), kind, choices),
-        )
+        yield _field(inner, root, to, value, nullable, needed=needed, within=within)
+
+
+def _field(
+    schema: dict[str, Any],
+    root: dict[str, Any],
+    path: tuple[str, ...],
+    value: Any,
+    nullable: bool,
+    *,
+    needed: bool = True,
+    within: str = "",
+) -> Field:
+    choices = _choices(schema)
+    kind = CHOICE if choices else _kind(schema, root)
+    if schema.get("default") in ("", [], {}):  # google-adk makes None of what is left out
+        empty = schema["default"]
+    elif needed and (nullable or kind == LINES):
+        empty = None if nullable else []
+    else:
+        empty = _NOTHING
+    return Field(
+        path,
+        label=schema.get("title") or (path[-1] if path else str(_("The answer"))),
+        help=schema.get("description", ""),
+        kind=kind,
+        required=needed and empty is _NOTHING and kind != YES_NO and not within,
+        initial=_shown(value, kind),
+        choices=choices,
+        empty=empty,
+        within=within,
+        kept=_kept(_shown(value, kind), kind, choices),
+    )
 
 
 def fields_seen(schema: Any, seen: Any) -> list[Field] | None:
@@ -197,18 +215,21 @@ def read(schema: Any, given: Mapping[str, str], seen: Any = None) -> Any:
         else:
             texts.append((each, text))
     filled = {"", *(each.within for each, text in texts if text not in ("", each.initial))}
-    answer: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
     for each, text in texts:
         if each.within in filled:
-            around = answer
-            for name in each.path[:-1]:
+            around, path = whole, ("", *each.path)
+            for name in path[:-1]:
                 around = around.setdefault(name, {})
             try:
                 value = _value(each, text)
                 if value is not _NOTHING:
-                    around[each.path[-1]] = json_values.check(value)
+                    around[path[-1]] = json_values.check(value)
+                elif not each.path:
+                    raise Invalid(_PROBLEMS["required"] % {"field": words(each.label, 80)}, field="")
             except Invalid as error:
                 raise Invalid(json_values.at(words(each.label, 80), error.args[0]), field=each.name) from error
+    answer = whole.get("", {})
     check(schema, answer)
     return answer
 
@@ -217,7 +238,7 @@ def _value(of: Field, text: str) -> Any:
     """Returns the value that a text stands for; the text itself if it doesn't fit, which `check` then says."""
     if text in of.choices:
         return of.choices[text]
-    if of.kind == YES_NO:
+    if of.kind == YES_NO and (text or not of.required):
         return {"": False, "false": False, "true": True, "on": True}.get(text, text)
     if not text.strip():
         return of.empty

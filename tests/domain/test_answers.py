@@ -257,9 +257,36 @@ def test_a_hostile_schema_has_no_form_and_costs_nothing(name: str) -> None:
     assert takes_less(1, look)
 
 
-@pytest.mark.parametrize("schema", [None, True, 5, [], {}, {"type": "string"}, {"type": "object"}, schema_of()])
-def test_what_is_not_the_schema_of_an_object_has_no_form(schema: Any) -> None:
+@pytest.mark.parametrize("schema", [None, True, 5, [], {}, {"type": "object"}, schema_of()])
+def test_what_takes_any_answer_has_no_form(schema: Any) -> None:
     assert fields(schema) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "answer"),
+    [
+        ({"type": "string"}, "12 pm\r\nor later", "12 pm\nor later"),
+        ({"type": "string", "default": ""}, "", ""),
+        ({"type": "integer", "title": "Days"}, "12", 12),
+        ({"type": "boolean"}, "false", False),
+        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "", None),
+        ({"type": "array", "items": {"type": "string"}}, "a\nb", ["a", "b"]),
+        ({"enum": ["red", 1]}, "1", 1),
+        ({"$ref": "#/$defs/Colour", "$defs": {"Colour": {"type": "string", "enum": ["red"]}}}, "red", "red"),
+    ],
+)
+def test_an_answer_that_is_no_object_has_one_field(schema: Any, text: str, answer: Any) -> None:
+    (field,) = fields(schema) or ()
+    assert field.name == ""
+    assert read(schema, {"": text}) == answer
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": "boolean"}, {"type": "integer"}, {"enum": ["red"]}])
+def test_it_is_never_left_out(schema: Any) -> None:
+    (field,) = fields(schema) or ()
+    assert field.required
+    with pytest.raises(Invalid, match=r"The answer is missing\."):
+        read(schema, {})
 
 
 def test_a_form_has_at_most_so_many_fields_and_levels() -> None:
