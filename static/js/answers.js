@@ -56,9 +56,13 @@
       new URL(detail.pathInfo.requestPath, location.href).searchParams.has("again") && detail.requestConfig.elt !== box;
     const { elt, verb } = detail.requestConfig;
     const isSent = detail.xhr.status < 400 && !adding;
+    // A push may have put the same form in the place of the one that was sent.
+    const same = ({ dataset }) => dataset.guard === elt.dataset.guard;
+    const sent = elt.isConnected ? elt : [...box.querySelectorAll("form")].find(same);
     // What was sent comes back with the answer; files don't.
     for (const field of fields())
-      if (verb === "get" || !elt.contains(field) || (field.type === "file" && !isSent)) typed.set(field.id, field);
+      if (verb === "get" || !sent?.contains(field) || (field.type === "file" && !isSent)) typed.set(field.id, field);
+    if (!elt.isConnected) box.append(elt); // htmx looks for #inbox-count where the form is
   });
   box.addEventListener("htmx:afterSwap", () => {
     for (const field of fields()) if (typed.has(field.id)) field.replaceWith(typed.get(field.id));

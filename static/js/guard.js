@@ -134,13 +134,16 @@
   });
 
   // Accepted; or the form comes back with a field more or less, and then begins anew with what it holds.
-  document.addEventListener("htmx:beforeOnLoad", (event) => {
-    const { elt, xhr, requestConfig } = event.detail;
+  // Its answer comes to an element that a push may have taken out of the page meanwhile, and no event of htmx says so here.
+  document.addEventListener("htmx:beforeSend", ({ detail: { elt, xhr, requestConfig } }) => {
     const form = elt.closest("form[data-guard]");
-    if (!form || xhr.status >= 400 || requestConfig.verb === "get") return;
-    keep(storageKey(form), null);
-    accepted.add(form);
-    if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
+    if (!form || requestConfig.verb === "get") return;
+    xhr.addEventListener("readystatechange", () => {
+      if (xhr.readyState !== XMLHttpRequest.DONE || xhr.status < 200 || xhr.status >= 400) return;
+      keep(storageKey(form), null);
+      accepted.add(form);
+      if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
+    });
   });
 
   // The answer is the form again, refused maybe: it holds what was sent, and there is nothing to bring back.

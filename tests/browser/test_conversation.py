@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Visit, serve
 from tests.browser.serving import Adkweb
+from tests.browser.watching import until
 
 AGENTS = Path(__file__).parents[1] / "running" / "agents"
 
@@ -75,4 +76,22 @@ def test_a_conversation_by_keyboard(talk: Page) -> None:
     talk.keyboard.press("Enter")
     expect(said.get_by_text("Done.")).to_have_count(3)
     expect(counted).to_contain_text("7")
+    expect(message).to_have_value("")
+
+
+def test_an_answer_to_a_form_that_a_push_has_replaced_meanwhile_is_shown(talk: Page) -> None:
+    held: list[Route] = []
+    talk.route(lambda url: url.endswith("/say/"), lambda route: held.append(route))
+    message = talk.locator("#message")
+    message.fill("count")
+    with talk.expect_request(lambda request: request.url.endswith("/say/")):
+        message.press("Enter")
+    form = talk.locator(".composer").element_handle()
+    with talk.expect_response(lambda response: "/waits/" in response.url):
+        talk.evaluate(
+            "document.querySelector('#waits input[name=have]').value = ''; htmx.trigger('#waits', 'adkweb:waits')"
+        )
+    until(talk, "form => !form.isConnected", form)
+    held[0].continue_()
+    expect(talk.locator("#events").get_by_text("Done.")).to_have_count(1)
     expect(message).to_have_value("")
