@@ -258,10 +258,6 @@ class _Watch(Ticker):
 
     def tick(self) -> None:
         with _holding:
-            if not self.held:
-                _Watch.current = None
-                self.end()
-                return
             held = dict(self.held)
         stopped = set(Job.objects.filter(pk__in=held).exclude(stopped_by="").values_list("pk", flat=True))
         for number, run in held.items():
@@ -292,6 +288,9 @@ def _watched(job: Job, held: _Held) -> Iterator[None]:
     finally:
         with _holding:
             del watch.held[job.pk]
+            if not watch.held:
+                _Watch.current = None
+                watch.end()
 
 
 def _run(job: Job, beat: runner.Beat) -> Outcome:

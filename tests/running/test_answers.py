@@ -479,10 +479,17 @@ def test_all_runs_keep_one_connection_to_adkweb_s_database(source: str, monkeypa
         assert min(counts) <= 3  # this one, that of the watch, and one of the store; signs of life come and go
         for ref in refs:
             runs.stop(ref, actor=SYSTEM)
-            while runs.running(ref):
-                time.sleep(0.02)
+            until(lambda ref=ref: not runs.running(ref), "the end of a run")
         for each in heard:
             each.close()
+
+
+def test_the_thread_that_watches_runs_ends_with_the_last_one(source: str) -> None:
+    # It was taken for the next run within 0.2 s, with its connection: in a test, to the database of the test before.
+    say(create_session(source, "helper", "ana", session_id="s2", actor=SYSTEM), "look")
+    assert not [
+        each for each in threading.enumerate() if each.name == "adkweb-runs" and not getattr(each, "ended", True)
+    ]
 
 
 def test_nonsense_of_a_server_is_no_event_and_breaks_nothing() -> None:
