@@ -3,12 +3,17 @@
 Alice may do everything, Bob may only read, and Charlie cannot see the app booking.
 """
 
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Final
+from unittest.mock import patch
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
-from sessions_app.access import roles
+from sessions_app.access import approval, masking, roles, tokens
 from sessions_app.access.actor import Actor
 from sessions_app.access.roles import Role
 
@@ -42,3 +47,15 @@ def somebody(name: str, role: str = "", apps: str = "*", sources: str = "*") -> 
     if role:
         Role.objects.create(person=person, role=role, apps=apps, sources=sources, given_by="adam")
     return person
+
+
+@contextmanager
+def within_a_second() -> Iterator[None]:
+    """What is trusted for a second (rights, tokens, rules) is trusted until this ends, however slow the machine is.
+
+    Else a page that takes longer asks for them twice, and has one query more."""
+    now = time.monotonic()
+    with ExitStack() as stack:
+        for module in (approval, masking, roles, tokens):
+            stack.enter_context(patch.object(module, "time", SimpleNamespace(monotonic=lambda: now)))
+        yield

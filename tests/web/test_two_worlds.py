@@ -29,7 +29,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.program import Program
 from tests.search.finding import feed
-from tests.support.people import as_admin, somebody
+from tests.support.people import as_admin, somebody, within_a_second
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
@@ -161,7 +161,7 @@ def answer(maria: Browser, program: Program, what: str, names: dict[str, str], q
         queries.append(sql)
         return execute(sql, *given)
 
-    with time_machine.travel(NOW, tick=False), connections["default"].execute_wrapper(counted):
+    with time_machine.travel(NOW, tick=False), within_a_second(), connections["default"].execute_wrapper(counted):
         if what.startswith("/"):
             known = {key: value for key, value in query.items() if f"{{{key}}}" not in what}
             ids = dict.fromkeys(("proposal_id", "run_id"), uuid.UUID(int=0))
