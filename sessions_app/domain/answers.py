@@ -157,11 +157,10 @@ def _kept(initial: str, kind: str, choices: Mapping[str, Any]) -> str:
 def _mended(schema: Any, seen: Any) -> Any:
     """Returns what is seen of a schema as a schema: dots don't stand for one, nor for a list of choices."""
     if isinstance(schema, dict) and isinstance(seen, dict):
-        told = {name: (schema.get(name), each) for name, each in seen.items()}
         return {
-            name: _mended(each, shown)
-            for name, (each, shown) in told.items()
-            if name == "default" or not (isinstance(each, list) and not isinstance(shown, list))
+            name: _mended(schema.get(name), each)
+            for name, each in seen.items()
+            if name == "default" or isinstance(each, list) or not isinstance(schema.get(name), list)
         }
     if isinstance(schema, dict):
         return {"default": seen}

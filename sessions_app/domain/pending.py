@@ -202,10 +202,10 @@ def unfinished(told: Sequence[Told], silent: Running | None) -> Told | None:
     invocation = last.get("invocation_id")
     is_between = silent is not None and silent.invocation_id == invocation
     own = [each for each in live if each[0].get("invocation_id") == invocation]
-    return live[-1] if (is_between or _breaks_off(last, said)) and not _cannot_resume(own) else None
+    return live[-1] if (is_between or _ended_early(last, said)) and not _cannot_resume(own) else None
 
 
-def _breaks_off(last: Mapping[str, Any], said: Description) -> bool:
+def _ended_early(last: Mapping[str, Any], said: Description) -> bool:
     if last.get("error_code"):
         return "stopped" in said.kinds
     if said.author == "user":

@@ -343,7 +343,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
     changes: list[Change] = []
     parts = shown(sent.get("parts", []), actor, job.app_name, "event")
     responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
-    told = [
+    answers = [
         _response(tool, each["name"], each["response"])
         for tool, each in zip(sent.get("tools", ()), responses, strict=True)
     ]
@@ -356,7 +356,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
             Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()
         ]
         seen = describe(shown(event, actor, job.app_name, "event"))
-        told += [_response(part.name, part.name, part.value) for part in seen.responses]
+        answers += [_response(part.name, part.name, part.value) for part in seen.responses]
         invocation = event["actions"].get("rewind_before_invocation_id") or ""
         is_edit = event["invocation_id"] == EDIT_PREFIX + event["id"]
         kind = kind or ("rewind" if invocation else "edit" if is_edit else "event")
@@ -367,7 +367,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         job.actor,
         shown_words(reason, actor, job.app_name),
         [shown_change(change, actor, job.app_name) for change in changes],
-        [shown_change(change, actor, job.app_name) for change in told],
+        [shown_change(change, actor, job.app_name) for change in answers],
         "".join(part.get("text", "") for part in parts),
         [shown_words(part["inlineData"]["displayName"], actor, job.app_name) for part in parts if "inlineData" in part],
         [each.key for each in changes if is_hidden(each.key, (each.old, each.new), actor, job.app_name)],

@@ -87,8 +87,8 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
     session = views.session(ref, actor=actor)  # read first, so that anything written after this makes the rewind stale
     check_complete(session.state.session)
     with database.using(ref.source):
-        found = events_of(ref)
-        rows = ordered(found.filter(invocation_id=invocation_id), ref.source, newest=False)[:1] if invocation_id else []
+        events = events_of(ref).filter(invocation_id=invocation_id)
+        rows = ordered(events, ref.source, newest=False)[:1] if invocation_id else []
         first = next((view_of(ref, row, actor) for row in rows), None)
     if first is None:
         raise NotFound(_("There's no invocation “%(id)s” in this session.") % {"id": invocation_id})
@@ -110,9 +110,9 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
     )
 
 
-def event_of(found: Plan, actor: Actor, reason: str, event_id: str) -> Event:
+def event_of(planned: Plan, actor: Actor, reason: str, event_id: str) -> Event:
     """Returns the event for a rewind. Raises Invalid for a reason that is too long."""
-    entries = [Entry(change.key, change.new, change.old) for change in found.changes]
+    entries = [Entry(change.key, change.new, change.old) for change in planned.changes]
     return check_event(
         {
             "id": event_id,
@@ -120,7 +120,7 @@ def event_of(found: Plan, actor: Actor, reason: str, event_id: str) -> Event:
             "author": USER,
             "timestamp": time.time(),
             "actions": {
-                "rewind_before_invocation_id": found.invocation_id,
+                "rewind_before_invocation_id": planned.invocation_id,
                 "state_delta": {e.key: None if e.value is ABSENT else e.value for e in entries},
             },
             "custom_metadata": {"adkweb": edit.note(entries, actor, reason)},

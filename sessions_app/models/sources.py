@@ -68,8 +68,8 @@ class AgentChild(models.Model):
 
 
 class AgentVersion(models.Model):
-    """What the companion of an app's agent said last about its version: that of google-adk, and the `__version__` of the
-    app's own package, "" if it has none. `where` is registry.identity."""
+    """The version of an app's agent, as its companion said it last: google-adk's, and the `__version__` of the app's own
+    package, "" if it has none. `where` is registry.identity."""
 
     where = models.TextField()
     app_name = models.CharField(max_length=128)

@@ -31,8 +31,8 @@ FILTERS: Final[dict[str, Either[str]]] = {
         postgresql="coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
         sqlite=if_json("event_data", "EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
     ),
-    # The same rule as in events.Description.failed: while a person is asked, an "error" in a response is not one, and
-    # neither is a stop.
+    # The same rule as in events.Description.failed. A stop is no error, and neither is an "error" in a response to a call
+    # that asks a person.
     "errors": Either(
         postgresql=f"""coalesce(event_data ->> 'error_code', '') <> '{STOP}'
             AND (event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL

@@ -138,8 +138,8 @@ class FirstForm(StateForm):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What one event asks: its questions, which are answered together; `asks` is how many there are, as a page has MOST of
-    them. `why` says why that can't be done here. An answer that is `proposed` waits for a second person."""
+    """What one event asks: its questions, which are answered together. `asks` is how many there are, of which a
+    page has MOST. An answer that is `proposed` waits for a second person."""
 
     event_id: str
     questions: list[Question]
@@ -221,50 +221,53 @@ def context_of(
     event with the message that is edited and sent again."""
     status = status or timeline.status_of(ref, actor=who)
     last, proposed = runs.last(ref), proposals.sent_in(ref, actor=who)
-    by_event = {each.event_id: each for each in proposed if each.kind == "answer"}
-    cards = _cards(ref, who) if cards is None else cards
-    shown = [replace(card, proposed=by_event.get(card.event_id)) for card in cards]
     run = last if last and last.state == WAITING else None
-    sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
-    # The index learns a moment later that they are answered.
-    shown = [card for card in shown if card.event_id not in sent]
-    may = who.may_write("operate", ref.source, ref.app_name)
-    failed = last if may and runs.ended_badly(last) else None
-    may_write = may and not agents.why_not(ref.source, ref.app_name)
     work = None if run else status.at_work
     is_idle = not (run or work)
-    unfinished = status.unfinished if may_write and is_idle and all(card.passed_over for card in shown) else None
+    may = who.may_write("operate", ref.source, ref.app_name)
+    may_write = may and not agents.why_not(ref.source, ref.app_name)
     may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
+    failed = last if may and runs.ended_badly(last) else None
+    shown = _unanswered(_cards(ref, who) if cards is None else cards, run, proposed)
+    unfinished = status.unfinished if may_write and is_idle and all(card.passed_over for card in shown) else None
     opened = _replaced(ref, again, who) if may_edit and is_idle else None
-    unsent = failed if not opened else None  # a message that is opened comes with its own text
-    rewound = rewound_by(ref, failed, actor=who) if failed and may_edit and is_idle else None
-    last_id = unfinished.id if unfinished else ""
-    shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
-    shown_work = f"{work.since} {work.stopped_by}" if work else ""
-    keys = [each.of.key for card in shown for each in card.questions]
-    keys += [str(each.id) for each in proposed]
+    have = [each.of.key for card in shown for each in card.questions] + [str(each.id) for each in proposed]
+    have += [f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"]
+    have += [f"{work.since} {work.stopped_by}" if work else "", unfinished.id if unfinished else ""]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],
         "proposed_messages": [each for each in proposed if each.kind == "message"],
         "run": run,
         "work": work,
+        "unfinished": unfinished,
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
-        "unsent_files": [(key, files.name_of(part), files.size_of(part)) for key, part in _unsent_files(unsent)],
-        "most_files": files.MOST,
-        "most_bytes": files.BYTES,
-        "unsent": shown_words(runs.unsent(unsent), who, ref.app_name) if unsent else "",
-        "may_answer": may,
-        "may_write": may_write,
-        "may_edit": may_edit,
+        "rewound": rewound_by(ref, failed, actor=who) if failed and may_edit and is_idle else None,
+        **_message(ref, None if opened else failed, who),  # a message that is opened comes with its own text
         "again": again if opened else "",
         "replaced": opened,
         "revision_seen": repr(opened.plan.revision) if opened else "",
-        "rewound": rewound,
-        "unfinished": unfinished,
-        "have": digest_of(
-            *keys, shown_run, shown_work, last_id, *([again, repr(opened.plan.revision)] if opened else [])
-        ),
+        "may_answer": may,
+        "may_write": may_write,
+        "may_edit": may_edit,
+        "have": digest_of(*have, *([again, repr(opened.plan.revision)] if opened else [])),
+    }
+
+
+def _unanswered(cards: list[Card], run: Job | None, proposed: Sequence[Proposal]) -> list[Card]:
+    """Returns the cards that no run has answered, of which the index learns a moment later."""
+    sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
+    by_event = {each.event_id: each for each in proposed if each.kind == "answer"}
+    return [replace(card, proposed=by_event.get(card.event_id)) for card in cards if card.event_id not in sent]
+
+
+def _message(ref: SessionRef, unsent: Job | None, who: Actor) -> dict[str, Any]:
+    """Returns what the composer has to know: its limits, and what didn't reach the agent with the last message."""
+    return {
+        "unsent": shown_words(runs.unsent(unsent), who, ref.app_name) if unsent else "",
+        "unsent_files": [(key, files.name_of(part), files.size_of(part)) for key, part in _unsent_files(unsent)],
+        "most_files": files.MOST,
+        "most_bytes": files.BYTES,
     }
 
 
