@@ -1,6 +1,6 @@
 """Wires adkweb together: settings, URLs, the ASGI application, the command. It is also the front door for programs:
 
-    from adkweb import Companion, DjangoSessionService, HttpSessionService, register
+    from adkweb import Companion, DjangoSessionService, HttpSessionService, Replay, register
 
 `import adkweb` alone neither sets up Django nor loads google-adk. The first use of a name does.
 """
@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sessions_app.adk import Companion, DjangoSessionService, HttpSessionService, register
+    from sessions_app.adk import Companion, DjangoSessionService, HttpSessionService, Replay, register
 
-__all__ = ["Companion", "DjangoSessionService", "HttpSessionService", "register"]
+__all__ = ["Companion", "DjangoSessionService", "HttpSessionService", "Replay", "register"]
 
 try:
     __version__ = version("adkweb")

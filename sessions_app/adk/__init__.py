@@ -1,4 +1,4 @@
-"""Offers what an ADK agent plugs in: session services, and the companion. No other part of adkweb needs google-adk.
+"""Offers what an ADK agent plugs in: session services, the companion, and replay. No other part of adkweb needs google-adk.
 
     from adkweb import DjangoSessionService, HttpSessionService
 
@@ -8,7 +8,8 @@
 `base` has what both services share: ADK's semantics, and what happens to a session that someone else has changed.
 `conversion` turns ADK's objects into stored JSON and back. A backend keeps the sessions and works in `threads`. It is
 either `table_store`, for which `django_service` sets Django up, or `http_store` with `http_client` and `http_answers`.
-`companion` reports what runs. Only `django_service` and `table_store` need Django: each name is loaded when it is used.
+`companion` reports what runs, and `replay` runs a recorded session again. Only `django_service` and `table_store` need
+Django: each name is loaded when it is used.
 """
 
 from importlib import import_module
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from .companion import Companion
     from .django_service import DjangoSessionService
     from .http_service import HttpSessionService, register
+    from .replay import Replay
 
-__all__ = ["Companion", "DjangoSessionService", "HttpSessionService", "register"]
+__all__ = ["Companion", "DjangoSessionService", "HttpSessionService", "Replay", "register"]
 
 _MODULES = {
     "Companion": "companion",
     "DjangoSessionService": "django_service",
     "HttpSessionService": "http_service",
+    "Replay": "replay",
     "register": "http_service",
 }
 

@@ -10,7 +10,7 @@ import sessions_app.adk
 from tests.support.installed import not_brought_by
 
 
-@pytest.mark.parametrize("name", ["Companion", "DjangoSessionService", "HttpSessionService", "register"])
+@pytest.mark.parametrize("name", ["Companion", "DjangoSessionService", "HttpSessionService", "Replay", "register"])
 def test_the_package_offers_what_agents_plug_in(name: str) -> None:
     assert getattr(adkweb, name) is getattr(sessions_app.adk, name)
     assert name in adkweb.__all__
@@ -39,8 +39,9 @@ class Blocker:
         if name.partition(".")[0] in {blocked - {"adkweb", "sessions_app"}!r}:
             raise ModuleNotFoundError("blocked: " + name, name=name)
 sys.meta_path.insert(0, Blocker())
-from adkweb import Companion, HttpSessionService
+from adkweb import Companion, HttpSessionService, Replay
 Companion()
+Replay({{}})
 HttpSessionService("http://127.0.0.1:1", token="t")
 """
     subprocess.run([sys.executable, "-c", script], check=True)
