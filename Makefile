@@ -48,6 +48,7 @@ bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, 
 	$(BIN)/python -m benchmarks.access
 	$(BIN)/python -m benchmarks.guest
 	$(BIN)/python -m benchmarks.companion
+	$(BIN)/python -m benchmarks.replay
 
 bench-live: $(VENV)/test.stamp ## from a commit to one browser and to 200 watchers; from an agent's word to the page; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "inbox": "list what waits for an answer",
     "answer": "answer what waits",
     "say": "send a message to an agent",
+    "replay": "run stored sessions again with today's agents, without models",
     "stop": "stop an agent that adkweb runs",
     "tail": "follow a source in the terminal",
     "doctor": "check databases, sources and settings, and say what to do",

@@ -7,6 +7,7 @@ modules of a folder. A door imports no other door, with two exceptions: `live` s
 
 9  web  api  adk  live  management         doors: pages, JSON for programs, services for agents, websockets, commands
 8  privacy  batches  checks  artifacts     one user; many sessions at once; advice and rules; saved files
+8  trying                                  what was recorded, once more, with the agents' code of today
 7  edits  transfer  agent_view  search     what a person does; sessions as files; what a model got; finding sessions
 7  running                                 agents at work: started, asked, stopped; in processes of their own
 6  history                                 time travel: where each key was written, state at any event, drift

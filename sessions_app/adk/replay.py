@@ -107,6 +107,14 @@ class _Turn:
     was_stopped: bool = False
     interrupted: bool = False  # by an event that someone else wrote
 
+    @property
+    def failure(self) -> Exception | None:
+        """Returns the error that ended the turn, if one did, as another of the same name."""
+        last = next(reversed(self.events), self.message)
+        if not last.error_code or last.content:
+            return None
+        return cast(Exception, type(last.error_code, (Exception,), {})(last.error_message))
+
     def said_by(self, author: str, branch: str | None) -> list[Event]:
         """Returns what an agent said in a branch."""
         return [each for each in self.events if (each.author, each.branch) == (author, branch)]
@@ -207,7 +215,8 @@ class Replay(BasePlugin):
         self._user_id: str = given.get("userId") or given.get("user_id") or "user"
         self._session_id: str = given.get("id") or "session"
         self._state: dict[str, Any] = dict(given.get("state") or {})
-        self._steps = _steps([Event.model_validate(each) for each in given.get("events", [])])
+        # From JSON, so that google-adk reads the bytes of files and thoughts.
+        self._steps = _steps([Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])])
         self._sessions, self._artifacts = InMemorySessionService(), _Artifacts()
         self._turn = _Turn(Event(author="user"))
         self._counts: Counter[tuple[str, str | None]] = Counter()  # events that each agent has made in each branch
@@ -304,7 +313,7 @@ class Replay(BasePlugin):
                         made.append(event.model_copy(deep=True))
                         self._counts[event.author, event.branch] += 1
         except Exception as error:
-            if not self._end and not self._ended_early():
+            if not self._end and not self._ended_early() and not self._turn.failure:
                 made = made[:-1] if made and made[-1].error_code else made
                 after = self._next(made)
                 self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _told(after), _said(error))
@@ -417,6 +426,8 @@ class Replay(BasePlugin):
         if problem := _misfit(tool, args):
             raise self._diverged(call, ARGUMENTS, agent, args, problem, tool.name)
         responses = [each for each in self._responses(call_id) if f"{call_id} {each[0].id}" not in self._fed]
+        if not responses and self._turn.failure:
+            raise self._turn.failure
         if not responses and self._ended_early():
             raise self._stopped(Outcome(SAME))
         if not responses and tool.is_long_running:

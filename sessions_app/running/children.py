@@ -270,7 +270,7 @@ def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=_environment(),
+            env=environment(),
             encoding="utf-8",
             errors="replace",
             start_new_session=True,  # Ctrl+C in the terminal is for adkweb, which then ends its children
@@ -396,7 +396,7 @@ def check(python: str, sessions: str | None) -> None:
             [python, "-c", _VERSIONS, "google-adk", *drivers],
             capture_output=True,
             check=True,
-            env=_environment(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             text=True,
             timeout=READY_SECONDS,
@@ -423,6 +423,6 @@ def check(python: str, sessions: str | None) -> None:
         )
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Returns the machine's environment, where an agent's keys are, without adkweb's own secrets."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}

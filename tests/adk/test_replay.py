@@ -211,6 +211,9 @@ KINDS = {
     "failed tool": Kind(
         lambda: agent("clerk", call("broken"), "It is broken.", tools=[broken], on_tool_error_callback=explain)
     ),
+    "failed tool that ended the turn": Kind(
+        lambda: agent("clerk", call("broken"), "Hi again!", tools=[broken]), ("Break it", "Hello?")
+    ),
     "no such tool": Kind(lambda: agent("clerk", call("steal"), "I can't.", tools=[add])),
     "error of the model": Kind(
         lambda: agent("clerk", LlmResponse(error_code="SAFETY", error_message="blocked"), "Hi!"), ("Bad", "Good")

@@ -18,7 +18,7 @@ from tests.web.conftest import DEMO
 
 # Gives what each command changes: nothing, adkweb's own database, or the source that it names.
 CHANGES: Final = {
-    "nothing": "backup export export-user find inbox tail doctor audit-head completion",
+    "nothing": "backup export export-user find inbox replay tail doctor audit-head completion",
     "own": "migrate reindex restore token createsuperuser changepassword",
     "source": "create adopt release import serve answer say stop",
 }
@@ -28,6 +28,7 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "export-user": ("agent.db", "--app", "booking", "--user", "ana", "--output", "ana.zip"),
     "find": ("booking", "agent.db"),
     "inbox": ("agent.db",),
+    "replay": ("agent.db", "-q", "maleta", "--agents", str(DEMO.parent / "agents")),
     "doctor": ("agent.db",),
     "audit-head": (),
     "backup": ("copy.db",),

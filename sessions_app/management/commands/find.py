@@ -72,7 +72,7 @@ class Command(BaseCommand):
         text, sources = _split([*options["query"], *options["source"]])
         query = language.parse(text, now=time.time(), zone=local_zone())
         if query.problems:
-            raise CommandError("\n".join(_pointed(text, problem) for problem in query.problems))
+            raise CommandError("\n".join(pointed(text, problem) for problem in query.problems))
         with up_to_date(sources):
             self._show(query, options)
 
@@ -120,13 +120,19 @@ def _exists(word: str) -> bool:
     return False
 
 
-def _pointed(text: str, problem: Problem) -> str:
+def pointed(text: str, problem: Problem) -> str:
     """Returns a mistake with the part of the query around it, and carets below its place."""
     first = max(0, problem.start - _BEFORE)
     shown = plain(text[first : first + _SHOWN])
     indent = cell_len(shown[: problem.start - first])
     width = max(1, cell_len(shown[problem.start - first : problem.end - first]))
     return f"{problem.message}\n  {shown}\n  {' ' * indent}{'^' * width}"
+
+
+def selected(query: Query) -> Iterator[results.Row]:
+    """Yields all sessions that a query selects, the newest first."""
+    for page in _pages(query, "-last", sys.maxsize):
+        yield from page.rows
 
 
 def _pages(query: Query, sort: str, limit: int) -> Iterator[results.Results]:

@@ -1,0 +1,106 @@
+"""Stored sessions are replayed in a process of their agent's own, which reaches nothing."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.checks import mask_rules
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.trying import recording, replaying
+from sessions_app.trying.replaying import DIVERGED, SAME, UNDECIDED, Replayed
+from tests.support.people import ALICE
+from tests.trying.conftest import AGENTS, say, visit
+
+pytestmark = pytest.mark.django_db
+
+
+def replayed(*refs: SessionRef, folder: Path = AGENTS) -> list[Replayed]:
+    """The outcomes, for Alice."""
+    return list(replaying.replays(refs, actor=ALICE, folder=folder))
+
+
+@pytest.mark.parametrize("shop", ["sqlite", "postgresql"], indirect=True)
+def test_what_other_sessions_wrote_for_a_user_is_there_again(shop: str) -> None:
+    first, second = visit(shop, "s1", 1), visit(shop, "s2", 2)
+    other = visit(shop, "s3", 1, user="zoe")
+    edit_state(first, [Entry("user:visits", 7, 2)], actor=SYSTEM)
+    third = visit(shop, "s4", 8)
+    assert recording.of(second)["state"] == {"user:visits": 1}
+    assert [each.result for each in replayed(first, second, other, third)] == [SAME] * 4
+
+
+def test_between_two_messages_others_may_have_written_for_the_user(shop: str) -> None:
+    ref = visit(shop, "s1", 1)
+    visit(shop, "s2", 2)
+    say(ref, "user", {"text": "Again"}, turn="2")
+    say(ref, "shop", {"text": "Yes?"}, turn="2", state_delta={"said": "Yes?"})
+    deltas = [each.get("actions", {}).get("state_delta") for each in recording.of(ref)["events"]]
+    assert {"user:visits": 2} in deltas
+    assert replayed(ref)[0].result == SAME
+
+
+def test_a_divergence_names_its_event_and_shows_no_hidden_value(shop: str) -> None:
+    ref = visit(shop, "s1", 1)
+    call = {"function_call": {"id": "c1", "name": "order", "args": {"pin": "4711", "item": "tea"}}}
+    say(ref, "user", {"text": "Tea"}, turn="2")
+    event = say(ref, "shop", call, turn="2")
+    response = {"function_response": {"id": "c1", "name": "order", "response": {"ok": True}}}
+    say(ref, "shop", response, turn="2")
+    say(ref, "shop", {"text": "Done."}, turn="2", state_delta={"said": "Done."})
+    (outcome,) = replayed(ref)
+    assert (outcome.result, outcome.what, outcome.event, outcome.tool) == (DIVERGED, "arguments", event, "order")
+    assert (outcome.expected, outcome.got) == ({"pin": "4711", "item": "tea"}, "pin is unknown")
+    mask_rules.create("*", "key", "pin", actor=SYSTEM)
+    assert replayed(ref)[0].expected == {"pin": "••••", "item": "tea"}
+
+
+@pytest.mark.guarantee("Safety", "A replay reaches no network and starts no process, whatever a session holds.")
+def test_a_replay_reaches_nothing_whatever_a_session_holds(shop: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        port = server.getsockname()[1]
+        deeds = ("connect", "send", "run", "shell", "fork")
+        outcomes = replayed(*(visit(shop, deed, 1, user=deed, do=deed, port=port) for deed in deeds))
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    refused = "PermissionError: A replay reaches no network and starts no process."
+    assert [(each.what, each.got) for each in outcomes] == [("error", refused)] * len(deeds)
+
+
+def test_an_agent_that_ends_its_process_spoils_no_other_session(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "PROCESSES", 1)
+    bad = visit(shop, "s1", 1, do="exit")
+    outcomes = replayed(bad, visit(shop, "s2", 2))
+    assert [each.result for each in outcomes] == [UNDECIDED, SAME]
+    assert outcomes[0].why == "The process of the agent has ended. The last lines of its output: no more tea"
+
+
+def test_a_replay_that_takes_too_long_is_undecided(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "SECONDS", 4.0)
+    assert replayed(visit(shop, "s1", 1, do="sleep"))[0].result == UNDECIDED
+
+
+def test_an_agent_that_cannot_be_loaded_is_tried_once(shop: str, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "agent.py").write_text("import nothing_here")
+    whys = {each.why for each in replayed(visit(shop, "s1", 1), visit(shop, "s2", 2), folder=tmp_path)}
+    (why,) = whys
+    assert why.startswith("The agent can't be loaded: ")
+    assert "nothing_here" in why
+
+
+def test_without_a_folder_of_the_agent_nothing_is_started(shop: str, tmp_path: Path) -> None:
+    ref = visit(shop, "s1", 1)
+    assert replayed(ref, folder=tmp_path)[0].why == "There's no folder of the agent “shop”. Name it with --agents."
+    assert next(replaying.replays([ref], actor=ALICE)).result == UNDECIDED
+
+
+def test_a_session_that_is_gone_or_too_long_is_undecided(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST", 2)
+    outcomes = replayed(visit(shop, "s1", 1))
+    assert [each.why for each in outcomes] == ["This session has more than 2 events, too many for a replay."]
