@@ -40,8 +40,14 @@ _FROM: Final = """FROM sessions_app_searchpending AS p JOIN sessions_app_searchs
     JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 _DISMISSED: Final = """EXISTS (SELECT 1 FROM sessions_app_dismissal AS d
     WHERE d."where" = w."where" AND d.digest = s.digest AND d.asked = p.asked)"""
+# The index learns of an answer a moment after the agent has stored it.
+_ANSWERED: Final = """EXISTS (SELECT 1 FROM sessions_app_answer AS a
+    WHERE a."where" = w."where" AND a.digest = s.digest AND a.asked = p.asked AND a.state IN ('open', 'sent')
+    AND a.at > %s)"""
+_STORED_SECONDS: Final = 10.0  # after which the index has an answer that arrived
 _ANSWERABLE: Final = f"""EXISTS (SELECT 1 FROM sessions_app_searchpending AS q
     WHERE q.session_id = p.session_id AND q.event = p.event AND NOT {_DISMISSED.replace("p.asked", "q.asked")})"""
+_UNANSWERED: Final = f"p.passed_over = %s AND NOT {_DISMISSED} AND NOT {_ANSWERED}"
 ID_PREFIX: Final = "call-"
 
 
@@ -84,12 +90,13 @@ def waiting(
     limit: int = PAGE,
 ) -> Page[Waiting]:
     """Returns a page of the calls that wait in the sessions that a query selects, the oldest first; or of those that the
-    user passed over, or that were dismissed; with `ref`, of one session. With `passed_over` None, all that can be answered:
-    those that were dismissed are needed to answer the rest of their event. Raises Invalid for a cursor that isn't one."""
+    user passed over, or that were dismissed; with `ref`, of one session. What someone has just answered is left out. With
+    `passed_over` None, all that can be answered: those that were dismissed are needed to answer the rest of their event.
+    Raises Invalid for a cursor that isn't one."""
     selection = select(query, actor)
     keys, types = _order()
-    which, beyond = f"p.passed_over = %s AND NOT {_DISMISSED}", ""
-    values: list[Any] = [passed_over]
+    which, beyond = _UNANSWERED, ""
+    values: list[Any] = [passed_over, time.time() - _STORED_SECONDS]
     if dismissed or passed_over is None:
         which, values = _DISMISSED if dismissed else _ANSWERABLE, []
     if ref:
@@ -127,8 +134,8 @@ def _order() -> tuple[str, list[type]]:
 def count(query: tree.Query = EVERY, *, actor: Actor, passed_over: bool = False) -> int:
     """Returns how many calls wait, or how many the user passed over, at most COUNTED + 1."""
     selection = select(query, actor)
-    some = f"SELECT 1 {_FROM} WHERE p.passed_over = %s AND NOT {_DISMISSED} AND {selection.sql} LIMIT %s"
-    values = [passed_over, *selection.values, COUNTED + 1]
+    some = f"SELECT 1 {_FROM} WHERE {_UNANSWERED} AND {selection.sql} LIMIT %s"
+    values = [passed_over, time.time() - _STORED_SECONDS, *selection.values, COUNTED + 1]
     return int(rows(f"SELECT count(*) FROM ({some}) AS counted", values)[0][0])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.urls import reverse
@@ -13,8 +14,10 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.pending import pending
-from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.session_ref import SessionRef, digest_of
+from sessions_app.models import Answer
 from sessions_app.search import inbox as waiting
+from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from tests.domain.test_pending import recorded
 from tests.search.finding import feed
@@ -133,6 +136,33 @@ def test_a_viewer_dismisses_nothing_and_neither_does_anyone_with_read_only(
     assert "Dismiss…" not in guest.open("inbox").text
     (key,) = waiting.waiting(actor=SYSTEM).rows
     assert guest.send("dismiss", {"key": key.key, "reason": "No"}, **asks._asdict()).status_code == 403
+
+
+def test_what_someone_has_just_answered_is_not_listed_unless_the_agent_refused_it(
+    ref: SessionRef, maria: Browser
+) -> None:
+    about = session(ref.source, "confirm")
+    feed(ref.source)
+    first, second = waiting.waiting(actor=SYSTEM).rows
+    claim = Answer.objects.create(
+        where=registry.identity(ref.source),
+        digest=digest_of(*about[1:]),
+        names="[]",
+        asked=first.key,
+        run=uuid4(),
+        response="{}",
+        by="maria",
+        at=time.time(),
+    )
+    for state, at, listed in (
+        ("open", claim.at, [second]),
+        ("sent", claim.at, [second]),
+        ("sent", claim.at - 11, [first, second]),  # an update of a long-running tool, or one that didn't arrive
+        ("refused", claim.at, [first, second]),
+    ):
+        Answer.objects.update(state=state, at=at)
+        assert waiting.waiting(actor=SYSTEM).rows == listed
+        assert maria.open("inbox").one(id="inbox-count").text == str(len(listed))
 
 
 def test_an_open_inbox_hears_that_other_calls_wait(ref: SessionRef, maria: Browser) -> None:
