@@ -1,6 +1,7 @@
 // details.menu: closes on a click elsewhere, on Escape (focus goes back to its button), and after a choice, but not after
-// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens, as details.adding does. A field
-// with data-narrows shows only the links of its menu whose data-name has what is typed; Enter then follows the first of them.
+// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens, as details.adding does, and
+// stays open when its button sends it: the second click of a double click would meet what is below. A field with
+// data-narrows shows only the links of its menu whose data-name has what is typed; Enter then follows the first of them.
 (() => {
   // On a narrow screen the pages of "Settings" are a row, which begins with the one that is open.
   document.querySelector(".settingsnav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -10,7 +11,7 @@
   document.addEventListener("click", (event) => {
     if (event.target.matches("a[data-asked]")) return; // window.js, which asks for more rows
     for (const menu of open()) {
-      const chosen = event.target.closest(":is(.menu-items, .rest-items) :is(a, button):not([data-stay])");
+      const chosen = event.target.closest(":is(.menu-items, .rest-items) :is(a, button:not([data-focus] *)):not([data-stay])");
       if (!menu.contains(event.target) || menu.contains(chosen)) menu.open = false;
     }
   });

@@ -40,3 +40,21 @@ def test_a_call_on_a_phone_is_decided_in_the_line_of_its_user(page: Page) -> Non
     assert abs(user["y"] - dismiss["y"]) < 20
     row.get_by_label("Dismiss…").click()
     expect(row.locator("input[name=reason]")).to_be_in_viewport(ratio=1)
+
+
+def test_a_double_click_sends_once_and_meets_nothing_below(page: Page) -> None:
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.goto("/inbox/")
+    row = page.locator(".inbox tbody tr").first
+    row.get_by_label("Dismiss…").click()
+    row.locator("input[name=reason]").fill("paid by invoice")
+    box = row.get_by_role("button", name="Dismiss", exact=True).bounding_box()
+    assert box
+    page.mouse.dblclick(box["x"] + 10, box["y"] + 10)
+    undo = page.locator(".toast").get_by_role("button", name="Undo")
+    expect(undo).to_be_visible()
+    assert page.url.endswith("/inbox/")
+    assert len(posts) == 1
+    undo.click()
+    expect(undo).to_have_count(0)
