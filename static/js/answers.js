@@ -19,7 +19,12 @@
     field?.setSelectionRange(field.value.length, field.value.length);
   }
 
-  if (location.hash === "#waits") fields()[0]?.focus();
+  if (location.hash === "#waits") {
+    // Chromium takes the focus away again when it goes to what the address names, which isn't a field.
+    const keep = ({ target, relatedTarget }) => [box, null].includes(relatedTarget) && setTimeout(() => target.focus());
+    box.addEventListener("focusout", keep, { once: true });
+    fields()[0]?.focus();
+  }
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("[data-again]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

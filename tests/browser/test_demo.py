@@ -510,6 +510,14 @@ def test_the_button_of_a_long_form_is_in_sight_and_covers_no_field_that_has_the_
         assert field["y"] + field["height"] <= bar["y"]
 
 
+def test_the_field_of_an_answer_has_the_focus_when_its_session_opens(page: Page) -> None:
+    page.goto("/inbox/")
+    page.locator(".inbox tr").filter(has_text="TP761 was 5 hours late.").get_by_text("Answer…").click()
+    page.wait_for_url("**/s/demo/**", wait_until="load")
+    page.wait_for_timeout(300)  # until Chromium has gone to what the address names
+    expect(page.locator("#waits .card .field :is(input, textarea, select):focus")).to_have_count(1)
+
+
 def test_a_card_has_the_room_that_its_timeline_leaves(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 700})
     page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
