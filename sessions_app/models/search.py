@@ -318,9 +318,9 @@ class Answer(models.Model):
     """An answer that a person gave to a call that waits: who and when, and how far it is. It is adkweb's own data. `where`
     and `digest` are as in the index, `asked` is as in SearchPending, `run` is the job that sends it.
 
-    `state` is open until its run has ended; then sent, or refused if the agent didn't take it. It is unknown if adkweb can't
-    tell whether the agent got it. Of the answers to a call, one may be open or unknown: an approved tool runs once.
-    `response` is the part of the message that answers the call, as JSON.
+    `state` is open until its run has ended; then sent, update if the call still waits for its result, or refused if the
+    agent didn't take it. It is unknown if adkweb can't tell whether the agent got it. Of the answers to a call, one may be
+    open or unknown: an approved tool runs once. `response` is the part of the message that answers the call, as JSON.
     """
 
     where = models.TextField()

@@ -172,7 +172,7 @@ def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job
 def _answered(ref: SessionRef, event_id: str, calls: Any) -> str:
     """Returns the sentence for a question that someone else answered, or that doesn't wait any longer."""
     last = of_calls(ref, [(event_id, call) for call in calls]).order_by("-at").first()
-    if last is None or last.state == "refused":
+    if last is None or last.state in ("refused", "update"):
         return _("This doesn't wait for an answer any longer. Nothing was sent.")
     if last.state == "unknown":
         return _(

@@ -482,8 +482,11 @@ def close_claims(job: Job) -> None:
         kept = {**task, "parts": credentials.hidden(task["parts"])}
         Job.objects.filter(pk=job.pk).update(task=json.dumps(kept))
     sent = json.loads(job.result or "{}").get("sent", None if job.step == SENT else False)
-    state = {True: "sent", False: "refused", None: "unknown"}[sent]
-    Answer.objects.filter(run=job.pk, state="open").update(state=state)
+    claims = Answer.objects.filter(run=job.pk, state="open")
+    if sent:
+        updates = [digest_of(event, call) for event, call in task["calls"] if call in task.get("updates", ())]
+        claims.filter(asked__in=updates).update(state="update")
+    claims.update(state={True: "sent", False: "refused", None: "unknown"}[sent])
 
 
 KIND: Final = runner.register(runner.Kind(RUN, _run, ended=close_claims, patience=0.0, no_return=SENT))

@@ -55,8 +55,8 @@ ID_PREFIX: Final = "call-"
 class Waiting:
     """A call that waits for an answer: domain/pending.Pending, with its session and the call. `call` is None if the event
     can't be read now. `alone` tells that its event asks nothing else: all that an event asks is answered together. `why`
-    says why it can't be answered; it is empty if it can, as far as adkweb knows. `dismissal` is set if someone decided
-    that it won't be answered."""
+    says why it can't be answered; it is empty if it can, as far as adkweb knows. `answered` tells that someone has just
+    answered it. `dismissal` is set if someone decided that it won't be answered."""
 
     ref: SessionRef
     title: str
@@ -68,6 +68,7 @@ class Waiting:
     call_id: str
     passed_over: bool
     key: str  # what stands for the call in adkweb's own tables
+    answered: bool
     call: Part | None = None
     alone: bool = False
     why: str = ""
@@ -95,8 +96,9 @@ def waiting(
     Raises Invalid for a cursor that isn't one."""
     selection = select(query, actor)
     keys, types = _order()
+    since = time.time() - _STORED_SECONDS
     which, beyond = _UNANSWERED, ""
-    values: list[Any] = [passed_over, time.time() - _STORED_SECONDS]
+    values: list[Any] = [passed_over, since]
     if dismissed or passed_over is None:
         which, values = _DISMISSED if dismissed else _ANSWERABLE, []
     if ref:
@@ -108,14 +110,14 @@ def waiting(
         values += read_cursor(cursor, *types)
     stored = rows(
         f"""SELECT w."where", s.names, s.title, p.kind, n.value, p.at, p.seq, p.event, p.call, p.passed_over, p.asked,
-        {keys}
+        {_ANSWERED}, {keys}
         {_FROM} JOIN sessions_app_searchname AS n ON n.id = p.name_id
         WHERE {which} AND {selection.sql} {beyond} ORDER BY {keys} LIMIT %s""",
-        [*values, limit + 1],
+        [since, *values, limit + 1],
     )
     aliases = registry.aliases()
     page = [
-        Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), *rest[:4])
+        Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), *rest[:4], bool(rest[4]))
         for where, names, title, kind, tool, at, seq, *rest in stored[:limit]
     ]
     following = write_cursor(*stored[limit - 1][-len(types) :]) if len(stored) > limit else None

@@ -255,8 +255,9 @@ def context_of(
 
 
 def _unanswered(cards: list[Card], run: Job | None, proposed: Sequence[Proposal]) -> list[Card]:
-    """Returns the cards that no run has answered, of which the index learns a moment later."""
+    """Returns the cards that no one has answered, of which the index learns a moment later."""
     sent = {event_id for event_id, _call in json.loads(run.task)["calls"]} if run else set[str]()
+    sent |= {card.event_id for card in cards if all(each.of.answered for each in card.questions)}
     by_event = {each.event_id: each for each in proposed if each.kind == "answer"}
     return [replace(card, proposed=by_event.get(card.event_id)) for card in cards if card.event_id not in sent]
 

@@ -157,12 +157,18 @@ def test_what_someone_has_just_answered_is_not_listed_unless_the_agent_refused_i
     for state, at, listed in (
         ("open", claim.at, [second]),
         ("sent", claim.at, [second]),
-        ("sent", claim.at - 11, [first, second]),  # an update of a long-running tool, or one that didn't arrive
+        ("sent", claim.at - 11, [first, second]),  # it didn't arrive
+        ("update", claim.at, [first, second]),
         ("refused", claim.at, [first, second]),
     ):
         Answer.objects.update(state=state, at=at)
-        assert waiting.waiting(actor=SYSTEM).rows == listed
+        assert [each.key for each in waiting.waiting(actor=SYSTEM).rows] == [each.key for each in listed]
         assert maria.open("inbox").one(id="inbox-count").text == str(len(listed))
+    Answer.objects.update(state="sent")
+    claim.pk, claim.asked = None, second.key
+    assert len(maria.open("session", **about._asdict()).all("form", "card")) == 1
+    claim.save()
+    assert not maria.open("session", **about._asdict()).all("form", "card")
 
 
 def test_an_open_inbox_hears_that_other_calls_wait(ref: SessionRef, maria: Browser) -> None:
