@@ -92,7 +92,9 @@ def _fields(
         to, needed = (*path, name), name in schema.get("required", ())
         value = as_object(given).get(name, inner.get("default"))
         if _is_form(inner) and not (needed and nullable):
-            yield from _fields(inner, root, to, within if needed or inner.get("default") else ".".join(to), value)
+            around, optional = inner.get("title") or name, not (needed or inner.get("default"))
+            for field_of in _fields(inner, root, to, ".".join(to) if optional else within, value):
+                yield replace(field_of, label=f"{around} · {field_of.label}")
             continue
         yield _field(inner, root, to, value, nullable, needed=needed, within=within)
 

@@ -128,6 +128,7 @@ def test_a_schema_that_pydantic_writes_becomes_a_form() -> None:
         "With children",
         "colour",
     )
+    assert (form["home.street"].label, form["work.street"].label) == ("home · Street", "work · Street")
     assert form["level"].choices == {"1": 1, "2": 2}
     assert (form["level"].initial, form["home.city"].initial, form["tags"].initial) == ("2", "Madrid", "")
 
@@ -162,9 +163,9 @@ def test_what_a_browser_posts_becomes_an_answer() -> None:
         ("price", "nan", "Price must be a number."),
         ("price", "1e999", "Price must be a number."),
         ("colour", "green", "colour must be one of these: red, blue."),
-        ("home.street", " ", "Street is missing."),
-        ("home.main", "perhaps", "Main must be true or false."),
-        ("work.street", "", "Street is missing."),  # its city was changed
+        ("home.street", " ", "home · Street is missing."),
+        ("home.main", "perhaps", "home · Main must be true or false."),
+        ("work.street", "", "work · Street is missing."),  # its city was changed
         ("nights", "[1,", "Nights: line 1, column 4: not valid JSON (Expecting value)"),
         ("nights", '[1, "a"]', "nights[1] must be a whole number."),
         ("until", "\0", "Until: the character U+0000 can't be stored in a database"),
@@ -330,7 +331,7 @@ def test_an_answer_that_does_not_fit_is_refused(property_: Any, value: Any, prob
 
 def test_a_nested_answer_that_does_not_fit_is_refused() -> None:
     strict = {**schema_of(a={**schema_of(b={}), "required": ["b"], "additionalProperties": False})}
-    assert refused(strict, {"a": {}}) == ("b is missing.", "a.b")
+    assert refused(strict, {"a": {}}) == ("a · b is missing.", "a.b")
     assert refused(strict, {"a": {"b": 1, "c": 2}}) == ("The agent doesn't ask for a.c.", "a.c")
     assert refused(strict, []) == ("The answer must be a JSON object.", "")
     assert refused({"type": "string"}, 1) == ("The answer must be text.", "")
