@@ -52,12 +52,12 @@ _LOOKED_UP: Final = 10  # tools whose first result is looked for, each by a quer
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call that waits, as its card shows it. `fields` is the form of its schema, None if it has none; `payload` is JSON.
-    What was `typed` is shown again. The names of all its fields begin with the key of the call."""
+    """A call that waits, as its card shows it. `fields` is the form of its schema and `payload` is JSON, each None if it has
+    none. What was `typed` is shown again. The names of all its fields begin with the key of the call."""
 
     row: Row
     fields: list[Field] | None = None
-    payload: str = ""
+    payload: str | None = None
     sign_in: SignIn | None = None
     typed: str = ""
     interim: bool = False
@@ -80,13 +80,13 @@ class Question:
             return cls(row, sign_in=sign_in_link(row.of.call) if row.of.call else None)
         if row.of.kind == LONG_RUNNING:
             return cls(row, typed=dumps(so_far[row.of.call_id], 2) if row.of.call_id in so_far else "")
-        return cls(row, payload="" if asked.payload is None else dumps(asked.payload, 2))
+        return cls(row, payload=None if asked.payload is None else dumps(asked.payload, 2))
 
     def read(self, sent: Mapping[str, str]) -> Given:
         """Returns the answer that was sent. Raises Invalid."""
         if self.of.kind == CONFIRMATION:
-            typed = self._sent(sent, "payload", self.payload)
-            changed = typed.replace("\r\n", "\n") != self.payload
+            typed = self._sent(sent, "payload", self.payload or "")
+            changed = typed.replace("\r\n", "\n") != (self.payload or "")
             if changed and typed.strip() in ("", "null"):  # which would be sent as it was
                 raise Invalid(_("%(field)s is missing.") % {"field": _("Payload")})
             payload = loads(typed) if changed else None
@@ -109,7 +109,7 @@ class Question:
         """Returns the question with what was sent, and what is wrong with it; "" if nothing is."""
         form = self.fields and [replace(each, initial=self._sent(sent, f"field.{each.name}")) for each in self.fields]
         typed = self._sent(sent, "address") or self._sent(sent, "json")
-        payload = self._sent(sent, "payload", self.payload)
+        payload = None if self.payload is None else self._sent(sent, "payload", self.payload)
         interim = self._sent(sent, "interim") == "yes"
         return replace(self, fields=form, payload=payload, typed=typed, interim=interim, error=error)
 

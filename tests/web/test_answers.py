@@ -377,6 +377,7 @@ def test_a_payload_that_was_emptied_is_not_sent_as_it_was(ref: SessionRef, maria
         refused = post(maria, asks, {**card.fields(), name: typed, name.replace("payload", "confirmed"): "yes"})
         assert (refused.status_code, sent) == (400, [])
         assert "Payload is missing." in page_of(refused).text
+        assert page_of(refused).one("textarea", name=name).text.strip() == typed.strip()  # to be filled in again
 
 
 def test_of_two_calls_with_one_id_the_one_that_is_answered_is_shown(ref: SessionRef, maria: Browser) -> None:
