@@ -5,6 +5,7 @@
 All calls of one event are answered in one message: the agent would otherwise be asked to continue after the first of them.
 """
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words, typed_value
 from ..domain import credentials
 from ..domain.answers import fields_seen, read, response
+from ..domain.description import CONFIRMATION_CALL
 from ..domain.errors import AgentError, Conflict, Error, Invalid
 from ..domain.json_values import dumps
 from ..domain.pending import LONG_RUNNING, asked
@@ -98,18 +100,24 @@ def prepare(ref: SessionRef, answer: Mapping[str, Any], write: Write | None, *, 
     calls = [[event_id, part["functionResponse"]["id"]] for part in parts]
     if write:
         runs.server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
-    after = runs.newest(ref, actor=actor)
-    with transaction.atomic():
-        updates = list(answer.get("updates", ()))
-        job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=updates, first=write is not None)
-        record("call-answered", actor.name, ref=ref, tools=sorted(set(answer["tools"])), run=job.pk.hex)
-        _claim(ref, event_id, parts, job)
+    ids = [call for _event, call in calls]
+    try:
+        after = runs.newest(ref, actor=actor)
+        with transaction.atomic():
+            updates = list(answer.get("updates", ()))
+            job = runs.make(ref, parts, after, actor=actor, calls=calls, updates=updates, first=write is not None)
+            record("call-answered", actor.name, ref=ref, tools=sorted(set(answer["tools"])), run=job.pk.hex)
+            _claim(ref, event_id, parts, job)
+    except Conflict as error:
+        if of_calls(ref, calls).filter(state="open").exists():  # the agent runs because someone has just answered
+            raise Conflict(_answered(ref, event_id, ids)) from error
+        raise
     try:
         check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
     except Error as error:
         runs.take_back(job)
         if isinstance(error, Conflict):
-            raise Conflict(_answered(ref, event_id, [call for _event, call in calls])) from error
+            raise Conflict(_answered(ref, event_id, ids)) from error
         raise  # such as a database that is away: nothing may be sent later, either
     try:
         if write:
@@ -178,7 +186,12 @@ def _answered(ref: SessionRef, event_id: str, calls: Any) -> str:
         return _(
             "%(name)s answered this, but it's unknown whether the agent got the answer. Try again in a minute."
         ) % {"name": last.by}
-    return _("%(name)s has answered this already. Nothing was sent.") % {"name": last.by}
+    said = json.loads(last.response)["functionResponse"]
+    if said["name"] != CONFIRMATION_CALL:
+        return _("%(name)s has answered this already. Nothing was sent.") % {"name": last.by}
+    if said["response"]["confirmed"]:
+        return _("%(name)s has approved this already. Nothing was sent.") % {"name": last.by}
+    return _("%(name)s has declined this already. Nothing was sent.") % {"name": last.by}
 
 
 def of_calls(ref: SessionRef, calls: list[tuple[str, str]]) -> Any:

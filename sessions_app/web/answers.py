@@ -332,9 +332,10 @@ def _refused(
         messages.error(request, error.message)
         return _back(request, ref)
     call = error.detail.get("call", call)
-    shown = [_again(request, card, form, error.message, call) for card in cards]
-    answer = _page(request, ref, shown, status_of(error))
-    if request.POST.get("event") not in [card.event_id for card in cards]:  # it is gone, and no card says so
+    context = context_of(ref, actor(request), [_again(request, card, form, error.message, call) for card in cards])
+    answer = page(request, "answers/_cards.html", {"ref": ref, **context}, status_of(error))
+    shown = [*context["cards"], *context["passed_over"]]
+    if request.POST.get("event") not in [card.event_id for card in shown]:  # it is gone, and no card says so
         answer["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": error.message}})
     return answer
 

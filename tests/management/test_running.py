@@ -57,7 +57,7 @@ def test_an_agent_is_written_to_and_answered(tmp_path: Path, folder: Path) -> No
     assert "paid" in out
     assert "Done." in out
     code, _out, err = run(tmp_path, "answer", call["id"], "agents", "--approve")
-    assert (code, err) == (1, "terminal has answered this already. Nothing was sent.\n")
+    assert (code, err) == (1, "terminal has approved this already. Nothing was sent.\n")
 
 
 def test_what_an_agent_says_when_it_fails_moves_no_cursor(tmp_path: Path, folder: Path) -> None:

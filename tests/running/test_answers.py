@@ -122,7 +122,7 @@ def test_a_declined_call_does_not_run(source: str) -> None:
     ref, event, call = asking(source)
     assert ended(answers.answer(ref, event, {call: Given()}, actor=SYSTEM)).state == "done"
     assert paid(ref) == 0
-    with pytest.raises(Conflict, match="adkweb has answered this already"):
+    with pytest.raises(Conflict, match="adkweb has declined this already"):
         answers.answer(ref, event, {call: YES}, actor=SYSTEM)
 
 

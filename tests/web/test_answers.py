@@ -231,7 +231,7 @@ def test_several_calls_are_approved_at_once_and_the_page_says_which_were_not(
     shown = maria.open("inbox").text
     assert Job.objects.filter(kind="run").count() == 2
     assert "1 call answered." in shown
-    assert "The agent is running in this session." in shown
+    assert "maria has approved this already." in shown
     assert maria.send("decide", {"confirmed": "yes"}).status_code == 400
 
 
@@ -472,6 +472,21 @@ def test_keys_to_set_first_are_added_to_the_message_which_is_not_sent_by_that(
     guest.force_login(somebody("olga", "operator"))
     assert not guest.open("session", **ref._asdict()).all("details", class_="first")
     assert guest.post(address, {"text": "go", "new-key": "step"}, headers={"HX-Request": "true"}).status_code == 403
+
+
+@pytest.mark.parametrize(("choice", "said"), [("yes", "approved"), ("no", "declined")])
+def test_who_answers_at_the_same_moment_reads_what_the_other_person_said(
+    choice: str, said: str, ref: SessionRef, maria: Browser, sent: list[Any]
+) -> None:
+    # The index doesn't know of the first answer yet, so there is a card, but the page doesn't show it any longer.
+    asks = asks_alone(ref)
+    (card,) = cards(maria, asks)
+    name = card.all("button")[0]["name"]
+    assert post(maria, asks, {**card.fields(), name: choice}).status_code == 200
+    late = post(maria, asks, {**card.fields(), name: "yes"})
+    assert (late.status_code, len(sent)) == (409, 1)
+    assert not page_of(late).all("form", class_="card")
+    assert f"has {said} this already" in json.loads(late["HX-Trigger"])["adkweb:toast"]["text"]
 
 
 def test_a_long_running_tool_gets_an_update_or_its_result(ref: SessionRef, maria: Browser, sent: list[Any]) -> None:
