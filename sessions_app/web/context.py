@@ -23,7 +23,8 @@ from . import sources as demo
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
-    """Returns the CSP nonce, whether the page is read-only, and its source if that is not adopted.
+    """Returns the CSP nonce, whether the page is read-only (an operator may still answer, unless it `only_reads`), and its
+    source if that is not adopted.
 
     The messages (`toasts`) and the outcomes of queued edits are read only if a template shows them."""
     match = request.resolver_match
@@ -36,6 +37,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
     return {
         "csp_nonce": str(getattr(request, "csp_nonce", "")),
         "read_only": bool(unadopted) or not _may(who, "append", source, app_name),
+        "only_reads": bool(unadopted) or not _may(who, "operate", source, app_name),
         "is_admin": not unadopted and _may(who, "admin", source, app_name),
         "who": who,
         "unadopted": unadopted,
