@@ -28,6 +28,7 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..edits import proposals
 from ..jobs.lease import WAITING
 from ..models import Answer, Job
+from ..reads import timeline
 from ..search.index.tables import names_of
 from ..sources import agents, registry
 from ..sources.errors import shown as shown_error
@@ -178,7 +179,9 @@ def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job
 
 
 def _answered(ref: SessionRef, event_id: str, calls: Any) -> str:
-    """Returns the sentence for a question that someone else answered, or that doesn't wait any longer."""
+    """Returns the sentence for a question that someone else answered, or that doesn't wait any longer. Without `calls`, it's
+    about all that the event asked."""
+    calls = calls or [part.id for part in timeline.event(ref, event_id, actor=SYSTEM).description.calls]
     last = of_calls(ref, [(event_id, call) for call in calls]).order_by("-at").first()
     if last is None or last.state in ("refused", "update"):
         return _("This doesn't wait for an answer any longer. Nothing was sent.")

@@ -13,6 +13,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access import approval, roles
+from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
 from sessions_app.domain.answers import sign_in_link
 from sessions_app.domain.description import AUTH_CALL, INPUT_CALL
@@ -470,7 +471,9 @@ def test_keys_to_set_first_are_added_to_the_message_which_is_not_sent_by_that(
     now = page_of(refused).one("form", class_="composer").fields()
     assert (now[f"seen-{first}"], now[f"value-{first}"], Job.objects.count()) == ('"done"', "choose", 0)
     guest.force_login(somebody("olga", "operator"))
-    assert not guest.open("session", **ref._asdict()).all("details", class_="first")
+    page = guest.open("session", **ref._asdict())
+    assert not page.all("details", class_="first")
+    assert "read-only" not in page.text
     assert guest.post(address, {"text": "go", "new-key": "step"}, headers={"HX-Request": "true"}).status_code == 403
 
 
@@ -486,6 +489,12 @@ def test_who_answers_at_the_same_moment_reads_what_the_other_person_said(
     late = post(maria, asks, {**card.fields(), name: "yes"})
     assert (late.status_code, len(sent)) == (409, 1)
     assert not page_of(late).all("form", class_="card")
+    assert f"has {said} this already" in json.loads(late["HX-Trigger"])["adkweb:toast"]["text"]
+    (calls,) = [json.loads(job.task)["calls"] for job in Job.objects.all()]
+    part = {"function_response": {"id": calls[0][1], "name": "adk_request_confirmation", "response": {}}}
+    append_event(asks, {"author": "user", "content": {"parts": [part]}}, actor=SYSTEM)
+    feed(ref.source)  # now it does
+    late = post(maria, asks, {**card.fields(), name: "yes"})
     assert f"has {said} this already" in json.loads(late["HX-Trigger"])["adkweb:toast"]["text"]
 
 
