@@ -1,9 +1,10 @@
-// #waits: the calls that wait for an answer, and the message to the agent. It is loaded again when they change; what was typed
-// is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a new line. A [data-again] opens the message of
+// #waits: the calls that wait for an answer, and the message to the agent. It is loaded again when they change, and once more
+// when the index has what happened last; what was typed is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a new line. A [data-again] opens the message of
 // the event that it names here, to be edited and sent again; one without a name, a new message. In a .first, the keys to set first, Enter adds a key.
 (() => {
   const box = document.querySelector("#waits");
   if (!box) return;
+  const INDEXED = 2000;
   const typed = new Map();
   let focused = null;
   let wrote = false; // the next message follows in the same field
@@ -53,6 +54,11 @@
     if (adding) return;
     wrote = target.matches(".composer");
     document.querySelector("#moment:not([hidden]) [data-travel-back]")?.click(); // what the agent does now is not in the past
+  });
+  let indexing = 0;
+  document.body.addEventListener("adkweb:waits", () => {
+    clearTimeout(indexing);
+    indexing = setTimeout(() => window.htmx.trigger(box, "adkweb:indexed"), INDEXED);
   });
   box.addEventListener("htmx:beforeSwap", ({ detail }) => {
     typed.clear();

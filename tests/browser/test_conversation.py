@@ -95,3 +95,11 @@ def test_an_answer_to_a_form_that_a_push_has_replaced_meanwhile_is_shown(talk: P
     held[0].continue_()
     expect(talk.locator("#events").get_by_text("Done.")).to_have_count(1)
     expect(message).to_have_value("")
+
+
+def test_a_card_is_asked_for_again_when_the_index_has_the_last_event(talk: Page) -> None:
+    # A rewind is one event: nothing follows that would take its card away.
+    with talk.expect_response(lambda response: "/waits/" in response.url, timeout=10_000):
+        talk.evaluate("htmx.trigger(document.body, 'adkweb:waits')")
+    with talk.expect_response(lambda response: "/waits/" in response.url, timeout=10_000):
+        pass
