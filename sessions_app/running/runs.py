@@ -37,7 +37,7 @@ from ..domain.positions import NO_SEQ
 from ..domain.session_ref import SessionRef, digest_of
 from ..edits import proposals
 from ..jobs import runner
-from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, Progress, ref_of
+from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, Progress, ref_of, session_of
 from ..jobs.ticker import Ticker
 from ..models import Answer, Job
 from ..reads import at_work, timeline
@@ -443,8 +443,6 @@ def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: b
     sent = True if events else sent
     if events and not why:
         why = str(events[-1].data.get("error_message") or events[-1].data.get("error_code") or "")
-    broadcast.tell("events", ref)
-    broadcast.tell("queued", ref)
     at_work.note_end(ref)
     state = DONE if sent and not why else STOPPED
     kept = {**task, "parts": [] if sent else task["parts"]}  # what was sent is in the session's events
@@ -489,4 +487,12 @@ def close_claims(job: Job) -> None:
     claims.update(state={True: "sent", False: "refused", None: "unknown"}[sent])
 
 
-KIND: Final = runner.register(runner.Kind(RUN, _run, ended=close_claims, patience=0.0, no_return=SENT))
+def _tell_end(job: Job) -> None:
+    """Closes what a run claimed, and tells everyone who watches: not earlier, because they look at once, at the run too."""
+    close_claims(job)
+    if ref := session_of(job):
+        broadcast.tell("events", ref)
+        broadcast.tell("queued", ref)
+
+
+KIND: Final = runner.register(runner.Kind(RUN, _run, ended=_tell_end, patience=0.0, no_return=SENT))

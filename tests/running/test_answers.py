@@ -254,6 +254,22 @@ def test_what_the_agent_says_is_heard_before_it_is_stored(source: str) -> None:
         runs.say(ref, " ", actor=SYSTEM)
 
 
+def test_who_is_told_that_a_run_ended_finds_that_it_has(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s5", actor=SYSTEM)
+    seen: list[str] = []
+
+    def listen(move: broadcast.Move) -> None:
+        if move.what == "queued":
+            seen.append(Job.objects.get(session_id=ref.session_id).state)
+
+    broadcast.listen(listen)
+    try:
+        ended(runs.say(ref, "look", actor=SYSTEM))
+        until(lambda: seen[-1:] == ["done"], "the last word of its end", 5)
+    finally:
+        broadcast.stop_listening(listen)
+
+
 def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
     job = made(ref, [{"text": "pause"}])
