@@ -1,5 +1,6 @@
 // #waits: the calls that wait for an answer, and the message to the agent. It is loaded again when they change, and once more
-// when the index has what happened last; what was typed is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a new line. A [data-again] opens the message of
+// when the index has what happened last; what was typed is kept. In a [data-enter-sends], Enter sends and Shift+Enter starts a
+// new line. A link [data-again] opens the message of
 // the event that it names here, to be edited and sent again; one without a name, a new message. In a .first, the keys to set first, Enter adds a key.
 (() => {
   const box = document.querySelector("#waits");
@@ -27,7 +28,7 @@
     fields()[0]?.focus();
   }
   document.addEventListener("click", (event) => {
-    const link = event.target.closest?.("[data-again]");
+    const link = event.target.closest?.("a[data-again]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     const address = `${box.getAttribute("hx-get")}?again=${encodeURIComponent(link.dataset.again)}`;

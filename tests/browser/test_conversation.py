@@ -79,6 +79,20 @@ def test_a_conversation_by_keyboard(talk: Page) -> None:
     expect(message).to_have_value("")
 
 
+def test_a_click_on_a_turn_that_was_drawn_again_leaves_the_message_alone(talk: Page) -> None:
+    message, turn = talk.locator("#message"), talk.locator(".turn[data-again]")
+    message.fill("count")
+    message.press("Enter")
+    expect(talk.locator("#events").get_by_text("Done.")).to_have_count(1)
+    expect(message).to_have_value("")
+    asked: list[str] = []
+    talk.on("request", lambda request: asked.append(request.url))
+    for folded in ("false", "true"):
+        turn.locator("button").click()
+        expect(turn.locator("button")).to_have_attribute("aria-expanded", folded)
+    assert [url for url in asked if "again=" in url] == []
+
+
 def test_an_answer_to_a_form_that_a_push_has_replaced_meanwhile_is_shown(talk: Page) -> None:
     held: list[Route] = []
     talk.route(lambda url: url.endswith("/say/"), lambda route: held.append(route))
