@@ -103,7 +103,7 @@ class Question:
         except Invalid:
             if self.of.kind == INPUT:
                 raise
-            return Given(value=typed, interim=interim)
+            return Given(value=typed.replace("\r\n", "\n"), interim=interim)
 
     def refused(self, sent: Mapping[str, str], error: str) -> "Question":
         """Returns the question with what was sent, and what is wrong with it; "" if nothing is."""
@@ -375,7 +375,8 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
         given = form.read()
         attached = [part for key, part in _unsent_files(runs.last(ref)) if key in request.POST.getlist("kept")]
         attached += [files.part(each.name or "", each.read(), each.content_type) for each in _uploads(request)]
-        runs.say(ref, given["text"], attached=attached, actor=actor(request), first=form.first)
+        text = given["text"].replace("\r\n", "\n")  # as no browser posts it
+        runs.say(ref, text, attached=attached, actor=actor(request), first=form.first)
     except (Invalid, Conflict, AgentError, Held, StaleSession) as error:
         if "proposal" in error.detail:
             raise  # it waits for a second person, and its page opens

@@ -509,6 +509,19 @@ def test_a_long_running_tool_gets_an_update_or_its_result(ref: SessionRef, maria
     assert (sent, len(json.loads(job.task)["updates"])) == ([{"percent": 50}], 1)
 
 
+def test_lines_are_sent_as_they_were_typed(
+    ref: SessionRef, maria: Browser, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = waits(ref, "longrunning")
+    (card,) = cards(maria, asks)
+    (json_,) = [name for name in card.fields() if name.endswith(".json")]
+    post(maria, asks, {**card.fields(), json_: "one\r\ntwo", json_.replace("json", "interim"): "no"})
+    assert sent == [{"result": "one\ntwo"}]
+    monkeypatch.setattr(runner, "start", lambda job, **_fields: True)
+    maria.post(reverse("say", kwargs=ref._asdict()), {"text": "one\r\ntwo"}, headers={"HX-Request": "true"})
+    assert json.loads(Job.objects.order_by("created").last().task)["parts"] == [{"text": "one\ntwo"}]
+
+
 def test_files_that_did_not_arrive_are_kept_until_they_do(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
