@@ -120,7 +120,9 @@
     line.hidden = !now;
     if (now) {
       line.querySelector("[data-working]").textContent = now.dataset.calls || line.dataset.word;
-      line.querySelector("time").dateTime = new Date(1000 * now.dataset.last).toISOString();
+      const since = line.querySelector("time");
+      since.dateTime = new Date(1000 * now.dataset.last).toISOString();
+      line.append(since); // time.js shows what is added, at once
       if (isFollowed) $("[data-timeline-end]").click();
     }
     if (now) sign = "● ";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,16 @@ from tests.browser.serving import Adkweb
 from tests.browser.watching import until
 
 AGENTS = Path(__file__).parents[1] / "running" / "agents"
+
+
+# Lets the line that says since when the agent works look as if it had worked for an hour. Notes its time when it is shown.
+WORKED = """() => {
+    const line = document.querySelector("#working"), time = line.querySelector("time");
+    time.dateTime = new Date(Date.now() - 3_600_000).toISOString();
+    time.textContent = "1 h 0 min";
+    window.noted = [];
+    new MutationObserver(() => line.hidden || noted.push(time.textContent)).observe(line, { attributeFilter: ["hidden"] });
+}"""
 
 
 @pytest.fixture
@@ -91,6 +102,14 @@ def test_a_click_on_a_turn_that_was_drawn_again_leaves_the_message_alone(talk: P
         turn.locator("button").click()
         expect(turn.locator("button")).to_have_attribute("aria-expanded", folded)
     assert [url for url in asked if "again=" in url] == []
+
+
+def test_how_long_the_agent_has_worked_is_right_at_once(talk: Page) -> None:
+    talk.evaluate(WORKED)
+    talk.locator("#message").fill("count")
+    talk.locator("#message").press("Enter")
+    expect(talk.locator("#events").get_by_text("Done.")).to_have_count(1)
+    assert re.fullmatch(r"\d s", talk.evaluate("noted[0]"))
 
 
 def test_an_answer_to_a_form_that_a_push_has_replaced_meanwhile_is_shown(talk: Page) -> None:
