@@ -207,7 +207,11 @@ def _page(
     context = context_of(ref, actor(request), cards, again)
     if request.GET.get("have") == context["have"]:
         return HttpResponse(status=204)
-    return page(request, "answers/_cards.html", {"ref": ref, **context, **(more or {})}, status)
+    context |= more or {}
+    shown = page(request, "answers/_cards.html", {"ref": ref, **context}, status)
+    if "unsent_why" in context and not context["may_say"]:  # there is no field beside which it could be said
+        shown["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": context["unsent_why"]}})
+    return shown
 
 
 def context_of(
@@ -248,7 +252,7 @@ def context_of(
         "replaced": opened,
         "revision_seen": repr(opened.plan.revision) if opened else "",
         "may_answer": may,
-        "may_write": may_write,
+        "may_say": may_write and is_idle,
         "may_edit": may_edit,
         "have": digest_of(*have, *([again, repr(opened.plan.revision)] if opened else [])),
     }

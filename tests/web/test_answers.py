@@ -509,6 +509,14 @@ def test_a_long_running_tool_gets_an_update_or_its_result(ref: SessionRef, maria
     assert (sent, len(json.loads(job.task)["updates"])) == ([{"percent": 50}], 1)
 
 
+def test_a_message_for_which_there_is_no_field_any_longer_says_why_it_was_not_sent(
+    ref: SessionRef, maria: Browser, settings: Settings
+) -> None:
+    settings.RUN_AGENTS = False
+    answer = maria.post(reverse("say", kwargs=ref._asdict()), {"text": "Pay"}, headers={"HX-Request": "true"})
+    assert "ADKWEB_RUN_AGENTS" in json.loads(answer["HX-Trigger"])["adkweb:toast"]["text"]
+
+
 def test_lines_are_sent_as_they_were_typed(
     ref: SessionRef, maria: Browser, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
