@@ -221,6 +221,8 @@ class Room:
             return
         view = views.session(self.ref, partly=True, actor=PEOPLE)
         status = timeline.status_of(self.ref, actor=PEOPLE)
+        if status.running != self._running and "status" not in due:
+            due.append("status")
         self._running = status.running
         makers: dict[str, Callable[[], str]] = {
             "status": lambda: updates.status(self.ref, view.revision, PEOPLE, status),
