@@ -288,7 +288,7 @@
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
       showStatus(parsed(message.status));
-      if ($("#status [data-waiting]") || $("#waits > :is(.card, .run, .passed)"))
+      if ($("#status :is([data-waiting], [data-at-work])") || $("#waits > :is(.card, .run, .passed)"))
         htmx.trigger(document.body, "adkweb:waits");
       tell(0);
     }

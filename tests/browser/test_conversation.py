@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.browser.conftest import Visit, serve
 from tests.browser.serving import Adkweb
 from tests.browser.watching import until
+from tests.support import warm
 
 AGENTS = Path(__file__).parents[1] / "running" / "agents"
 
@@ -110,6 +112,16 @@ def test_how_long_the_agent_has_worked_is_right_at_once(talk: Page) -> None:
     talk.locator("#message").press("Enter")
     expect(talk.locator("#events").get_by_text("Done.")).to_have_count(1)
     assert re.fullmatch(r"\d s", talk.evaluate("noted[0]"))
+
+
+def test_a_run_of_another_process_is_shown_and_stopped(own_server: Adkweb, talk: Page) -> None:
+    session = talk.url.partition("/helper/")[2].partition("/?")[0]
+    command = own_server.command("say", f"helper/{session}", "count…", str(own_server.demo))
+    other = warm.Popen(command, cwd=own_server.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    talk.locator("#waits").get_by_role("button", name="Stop").click()
+    expect(talk.locator("#events")).to_contain_text("Run stopped")
+    expect(talk.locator("#waits > .run").get_by_role("button", name="Continue")).to_be_visible()
+    other.wait()
 
 
 def test_an_answer_to_a_form_that_a_push_has_replaced_meanwhile_is_shown(talk: Page) -> None:
