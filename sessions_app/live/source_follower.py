@@ -106,8 +106,10 @@ class Follower(Ticker):
         elif room := self._rooms.get(move.ref):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
+            elif move.what == "spoken" and move.process == broadcast.PROCESS:
+                room.speak()  # at once, in the thread that hears the agent
             elif move.what == "spoken":
-                room.speak(move.said)
+                self.do(lambda: room.speak(move.said))
             elif move.what == "at work":
                 self.do(room.look_at_work)
             elif move.process != broadcast.PROCESS:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import redis
-from pytest_django import DjangoDbBlocker
+from pytest_django import DjangoDbBlocker, Settings
 
+from sessions_app import broadcast
 from sessions_app.domain import errors
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.running import runs
 from sessions_app.sources import database as sources_database
 from tests.browser.serving import Adkweb
 from tests.live.conftest import Stage, close_stage, open_stage
@@ -123,6 +125,25 @@ def test_what_one_process_is_told_is_a_pointer_and_no_content(
 
         until(listen, "a pointer to the session")
         assert not any(b"secret" in data for data in found)
+
+
+def test_what_an_agent_says_in_one_process_is_shown_in_another(
+    stage: Stage, told_pair: Pair, valkey: Valkey, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import msgpack
+
+    ref = stage.new_session(events=1)
+    there = stage.page(ref, server=told_pair[1]).until_all()
+    told: list[dict[str, Any]] = []
+    settings.REDIS_URL = valkey.url
+    monkeypatch.setattr(broadcast, "tell", lambda what, ref, **more: told.append({"what": what, "key": [*ref], **more}))
+    runs.hear(ref, {"author": "agent", "partial": True, "content": {"parts": [{"text": "Hello"}]}})
+    runs.be_silent(ref)
+    with redis.Redis.from_url(valkey.url) as client:
+        for channel in client.pubsub_channels("*"):
+            client.publish(channel, msgpack.packb({"type": "move", "people": [], "process": "another", **told[0]}))
+    spoken = {"author": "agent", "from": 0, "more": "Hello"}
+    there.until(lambda page: any(message.get("spoken") == spoken for message in page.messages), "what the agent says")
 
 
 def test_a_message_that_is_no_pointer_harms_nobody(stage: Stage, told_pair: Pair, valkey: Valkey) -> None:
