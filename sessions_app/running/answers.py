@@ -23,7 +23,7 @@ from ..domain.answers import fields_seen, read, response
 from ..domain.description import CONFIRMATION_CALL
 from ..domain.errors import AgentError, Conflict, Error, Invalid
 from ..domain.json_values import dumps
-from ..domain.pending import LONG_RUNNING, asked
+from ..domain.pending import CONFIRMATION, LONG_RUNNING, asked
 from ..domain.session_ref import SessionRef, digest_of
 from ..edits import proposals
 from ..jobs.lease import WAITING
@@ -41,11 +41,11 @@ _ARRIVAL_SECONDS: Final = 60.0  # within which an answer is stored that arrived 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The answer to a question, as someone gives it: whether they approve, and the `value`, which is the payload of a
-    confirmation, the address with which a sign-in came back, or the answer; or else what a form's `fields` hold. An
-    `interim` one says how far a long-running tool is, and leaves it waiting for its result."""
+    """The answer to a question, as someone gives it: whether they approve, None if that isn't asked, and the `value`, which
+    is the payload of a confirmation, the address with which a sign-in came back, or the answer; or else what a form's
+    `fields` hold. An `interim` one says how far a long-running tool is, and leaves it waiting for its result."""
 
-    confirmed: bool = False
+    confirmed: bool | None = None
     value: Any = None
     fields: Mapping[str, str] | None = None
     interim: bool = False
@@ -67,6 +67,8 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         raise Conflict(_answered(ref, event_id, given))
     if questions.keys() != given.keys():
         raise Invalid(_("The agent asks %(n)s questions at once. Answer all of them.") % {"n": len(questions)})
+    if any((each.of.kind == CONFIRMATION) is (given[call].confirmed is None) for call, each in questions.items()):
+        raise Invalid(_("A confirmation is approved or declined. Every other call gets a response."))
     updates = [call for call, each in given.items() if each.interim]
     if any(questions[call].of.kind != LONG_RUNNING for call in updates):
         raise Invalid(_("Only a long-running tool can have an update before its final result."))
@@ -144,7 +146,7 @@ def _part(question: Question, seen: Question, given: Given, ref: SessionRef, act
         elif value is not None:
             value = typed_value(value, shown.payload, stored.payload, actor, ref.app_name)
         checked = True
-        name, content = response(question.of.kind, question.call, value, confirmed=given.confirmed)
+        name, content = response(question.of.kind, question.call, value, confirmed=bool(given.confirmed))
     except Invalid as error:
         message = shown_words(error.message, actor, ref.app_name)
         if checked and stored.schema != shown.schema:  # the message may name what is hidden

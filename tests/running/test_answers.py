@@ -36,7 +36,7 @@ from tests.support.at_work import until
 from tests.support.people import somebody
 
 BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
-YES = Given(confirmed=True)
+YES, NO = Given(confirmed=True), Given(confirmed=False)
 
 
 def made(ref: SessionRef, parts: list[dict[str, Any]]) -> Job:
@@ -120,7 +120,7 @@ def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str
 
 def test_a_declined_call_does_not_run(source: str) -> None:
     ref, event, call = asking(source)
-    assert ended(answers.answer(ref, event, {call: Given()}, actor=SYSTEM)).state == "done"
+    assert ended(answers.answer(ref, event, {call: NO}, actor=SYSTEM)).state == "done"
     assert paid(ref) == 0
     with pytest.raises(Conflict, match="adkweb has declined this already"):
         answers.answer(ref, event, {call: YES}, actor=SYSTEM)
@@ -595,6 +595,18 @@ def test_an_update_leaves_a_call_waiting_for_its_result(source: str) -> None:
     assert claims() == ["update", "update", "sent"]
     with pytest.raises(Conflict, match="has answered this already"):
         answers.answer(ref, asked.id, {call.id: update}, actor=SYSTEM)
+
+
+def test_only_a_confirmation_is_approved_or_declined_and_it_gets_no_other_answer(source: str) -> None:
+    ref, event, call = asking(source)
+    with pytest.raises(Invalid, match="A confirmation is approved or declined"):  # it would count as declined
+        answers.answer(ref, event, {call: Given(value={"x": 1})}, actor=SYSTEM)
+    say(ref, "ask")
+    *_, last = stored = rows(ref)
+    asked = next(row for row in stored if "ask" in [each.name for each in row.description.calls])
+    with pytest.raises(Invalid, match="Every other call gets a response"):  # null would be its final result
+        answers.answer(ref, asked.id, {asked.description.calls[0].id: YES}, actor=SYSTEM)
+    assert (rows(ref)[-1].id, claims()) == (last.id, [])
 
 
 def test_only_a_long_running_tool_takes_an_update(source: str) -> None:

@@ -24,7 +24,7 @@ CLAIM: Final = {"outcome": "voucher", "amount": "250", "passengers": "2", "weath
 # What someone answers, and what the agent then says. Where several answers are possible, each ends well.
 ANSWERS: Final = {
     ("booking", "noah@example.com", "porto-in-march"): ("confirmation", Given(confirmed=True), "is cancelled."),
-    ("booking", "유나", "conference"): ("confirmation", Given(), "your booking stays as it is"),
+    ("booking", "유나", "conference"): ("confirmation", Given(confirmed=False), "your booking stays as it is"),
     ("booking", "sofia@example.com", "family-visit"): ("confirmation", Given(confirmed=True), "is cancelled."),
     ("support", "mateo@example.com", "cancelled-by-airline"): (
         "confirmation",

@@ -149,7 +149,7 @@ def test_what_was_declined_does_not_run_even_if_the_tool_does_not_look(source: s
     """adk-python#7151: a tool that leaves the confirmation to ADK ran although it was declined."""
     declined, approved = new(source, "declined"), new(source, "approved")
     say(dict.fromkeys((declined, approved), "erase"))
-    answer([declined], Given())
+    answer([declined], Given(confirmed=False))
     answer([approved])
     assert (ran(declined), ran(approved)) == ({}, {"erase": 1})
 
