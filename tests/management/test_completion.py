@@ -66,7 +66,7 @@ def completed(tmp_path: Path, script: str, line: str) -> set[str]:
         ("adkweb completion ", {"bash", "zsh", "fish"}),
         ("adkweb doctor --d", {"--drift"}),
         ("adkweb find --", {"--help", "--sort", "--reverse", "--limit", "--json"}),
-        ("adkweb inbox --", {"--help", "--passed-over", "--json"}),
+        ("adkweb inbox --", {"--help", "--passed-over", "--json", "--agents"}),
         ("adkweb find late --sort t", {"title", "took", "turns", "tokens"}),
         ("adkweb find late a", {"agent.db"}),
     ],

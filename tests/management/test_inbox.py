@@ -60,8 +60,8 @@ def test_what_waits_is_listed_the_oldest_first_also_what_is_new(
 
 def test_json_has_what_the_api_has(tmp_path: Path, path: str, open_source: Callable[[str], str]) -> None:
     session(open_source(path), "confirm")
-    agents = json.dumps({"agent": str(Path("examples/agents").absolute())})
-    code, out, errors = run(tmp_path, "inbox", path, "--json", ADKWEB_AGENTS=agents)
+    agents = Path("examples/agents").absolute()
+    code, out, errors = run(tmp_path, "inbox", path, "--json", "--agents", f"agent={agents}")
     assert (code, errors) == (0, "")
     told = [json.loads(line) for line in out.splitlines()]
     assert [[*each] for each in told] == [[*NAMES, "answerable", "why"]] * 2

@@ -46,6 +46,10 @@ def test_an_agent_is_written_to_and_answered(tmp_path: Path, folder: Path) -> No
     assert "pay" in out
     (call,) = map(json.loads, run(tmp_path, "inbox", "--json", "agents")[1].splitlines())
     assert (call["tool"], call["answerable"]) == ("pay", True)
+    wrong = run(tmp_path, "answer", call["id"], "agents", "--response", "{}", "--payload", "{}")
+    assert wrong[0::2] == (1, "--payload doesn't go with --response.\n")
+    wrong = run(tmp_path, "answer", call["id"], "agents", "--approve", "--interim")
+    assert wrong[0::2] == (1, "Only a long-running tool can have an update before its final result.\n")
     wrong = run(tmp_path, "answer", call["id"], "agents", "--approve", "--state", "[1]")
     assert wrong[0::2] == (1, '--state: not an object like {"user:tier": "gold"}.\n')
     state = ("--state", '{"tier": "gold", "seconds": 61}')

@@ -10,7 +10,7 @@ from ...domain.json_values import loads
 from ...running import answers
 from ...running.answers import Given
 from ...search.inbox import ID_PREFIX, read_id
-from ._running import NOT_REACHED, add_agents, add_first, first_of, follow, reaching
+from ._running import NOT_REACHED, REFUSED, add_agents, add_first, first_of, follow, reaching
 
 
 class Command(BaseCommand):
@@ -55,6 +55,8 @@ class Command(BaseCommand):
 
 def _given(options: dict[str, Any]) -> Given:
     if options["response"] is not None:
+        if options["payload"] is not None:
+            raise CommandError("--payload doesn't go with --response.", returncode=REFUSED)
         return Given(value=loads(options["response"]), interim=options["interim"])
     payload = None if options["payload"] is None else loads(options["payload"])
-    return Given(confirmed=options["approve"], value=payload)
+    return Given(confirmed=options["approve"], value=payload, interim=options["interim"])

@@ -15,6 +15,7 @@ from ...domain.pending import CREDENTIAL
 from ...search import inbox
 from ...search.inbox import Waiting
 from ._index import up_to_date
+from ._running import add_agents, agents_named
 from ._table import TableRow, table
 from ._terminal import clock, short, words
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines [SOURCE …] [--passed-over] [--json]"""
+        """Defines [SOURCE …] [--passed-over] [--json] [--agents]"""
         parser.add_argument(
             "source",
             nargs="*",
@@ -40,11 +41,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--passed-over", action="store_true", help="those after which the user said something else")
         parser.add_argument("--json", action="store_true", help="one JSON object per line, as in the API")
+        add_agents(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prints the calls, and on standard error how many others were passed over."""
         read_only = settings.READ_ONLY
         with up_to_date(options["source"]):
+            settings.AGENTS = {**settings.AGENTS, **agents_named(options["agents"])}
             settings.RUN_AGENTS = settings.RUN_AGENTS is not False  # by whoever runs this
             settings.READ_ONLY = read_only  # whether a call can be answered doesn't depend on this command
             shown = self._show(_waiting(options["passed_over"]), as_json=options["json"])
