@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app import broadcast
 from sessions_app.access import at_rest
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.checks import mask_rules
@@ -237,6 +238,26 @@ def test_a_session_that_differs_there_is_not_written_to(
     job = ended(runs.say(ref, "look", actor=SYSTEM))
     assert (job.state, json.loads(job.result or "{}").get("sent", False)) == ("stopped", False)
     assert [path for path, _headers in played.asked] == [SAME]
+
+
+def test_pages_are_told_of_the_end_once_it_is_noted_also_if_nothing_was_sent(
+    source: str, ref: SessionRef, played: Played
+) -> None:
+    states: list[str] = []
+
+    def listen(move: broadcast.Move) -> None:
+        if move.what == "queued":
+            states.append(Job.objects.get(kind="run").state)
+
+    append_event(ref, {"id": "e1", "author": "user"}, actor=SYSTEM)
+    played.answers[SAME] = (404, {})
+    at(source, played.url)
+    broadcast.listen(listen)
+    try:
+        runs.say(ref, "look", actor=SYSTEM)
+        until(lambda: states[-1:] == ["stopped"], "the last time that pages look")
+    finally:
+        broadcast.stop_listening(listen)
 
 
 def test_another_s_newer_event_there_is_another_database(source: str, ref: SessionRef, played: Played) -> None:
