@@ -69,10 +69,10 @@ def why_not_here(source: str, app_name: str) -> str:
     if not settings.RUN_AGENTS:
         return _("This adkweb doesn't start agents. To allow it, set ADKWEB_RUN_AGENTS=true on its machine.")
     if agent_of(source, app_name) is None:
-        return _("adkweb doesn't know the folder of the agent “%(app)s”. Start it with --agents %(source)s=FOLDER.") % {
-            "app": app_name,
-            "source": in_shell(source),
-        }
+        return _(
+            "adkweb doesn't know what runs the agent “%(app)s”. Start adkweb with --agents %(source)s=FOLDER, or enter the "
+            "address of the agent's server under Agents."
+        ) % {"app": app_name, "source": in_shell(source)}
     return ""
 
 

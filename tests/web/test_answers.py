@@ -118,7 +118,8 @@ def test_says_why_no_agent_can_be_started(ref: SessionRef, maria: Browser, setti
     asks = asks_alone(ref)
     (card,) = cards(maria, asks)
     assert not card.all("button")
-    assert f"--agents {ref.source}=FOLDER" in card.text
+    assert f"--agents {ref.source}=FOLDER, or enter the address" in card.text
+    assert maria.get(card.all("a")[-1]["href"]).status_code == 200
     settings.RUN_AGENTS = None
     assert "ADKWEB_RUN_AGENTS=true" in cards(maria, asks)[0].text
 
