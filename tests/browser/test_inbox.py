@@ -58,3 +58,11 @@ def test_a_double_click_sends_once_and_meets_nothing_below(page: Page) -> None:
     assert len(posts) == 1
     undo.click()
     expect(undo).to_have_count(0)
+
+
+def test_what_a_button_opens_covers_the_buttons_of_the_next_row(page: Page) -> None:
+    page.goto("/inbox/")
+    page.get_by_label("Dismiss…").first.click()
+    below = page.get_by_label("Dismiss…").nth(1).bounding_box()
+    shown = "box => document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2).closest('.menu-items')"
+    assert page.evaluate(f"box => Boolean(({shown})(box))", below)
