@@ -182,6 +182,26 @@ def test_a_proposed_answer_is_not_opened_as_an_event(ref: SessionRef, maria: Bro
     assert maria.get(address).status_code == 404
 
 
+def test_an_operator_decides_on_the_page_about_an_answer_of_another(
+    ref: SessionRef, guest: Browser, settings: Settings
+) -> None:
+    approval.make(by=ALICE, tools="refund*")
+    asks, olga = asks_alone(ref), somebody("olga", "operator")
+    (question,) = asked_by(asks, timeline.events(asks, actor=ALICE).rows[-1].id, actor=ALICE)
+    with pytest.raises(Held):
+        answers.answer(asks, question.of.event_id, {"c1": Given(confirmed=True)}, actor=roles.actor_of(olga))
+
+    def buttons() -> list[str]:
+        return [each.text for each in guest.open("proposals").one("td", class_="do").all("button")]
+
+    guest.force_login(olga)
+    assert buttons() == ["Cancel"]
+    guest.force_login(somebody("omar", "operator"))
+    assert buttons() == ["Apply and send", "Decline"]
+    settings.READ_ONLY = True
+    assert buttons() == []
+
+
 @pytest.mark.guarantee("Agents", "Where a rule names its tool, a sign-in for it needs a second person, too.")
 def test_a_sign_in_is_held_by_the_name_of_the_tool_that_needs_it(ref: SessionRef) -> None:
     approval.make(by=ALICE, tools="mail")

@@ -3,6 +3,7 @@
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -89,7 +90,7 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
     who, own = actor(request), request.GET.get("own") == "1"
     listed = [(each, _obstacles(each, who), _again(each)) for each in proposal.listed(actor=who, own=own)]
     batches = [each for each in reading.waiting(actor=who) if not own or each.actor == who.name]
-    context = {"listed": listed, "own": own, "batches": batches, **(more or {})}
+    context = {"listed": listed, "own": own, "batches": batches, "may_act": not settings.READ_ONLY, **(more or {})}
     return page(request, "approval/proposals/proposals.html", context, status)
 
 
