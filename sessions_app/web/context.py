@@ -23,8 +23,8 @@ from . import sources as demo
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
-    """Returns the CSP nonce, whether the page is read-only (an operator may still answer, unless it `only_reads`), and its
-    source if that is not adopted.
+    """Returns the CSP nonce, whether nothing is edited from the page (`read_only`), or nothing is sent to agents, either
+    (`only_reads`), and its source if that is not adopted.
 
     The messages (`toasts`) and the outcomes of queued edits are read only if a template shows them."""
     match = request.resolver_match
