@@ -100,7 +100,7 @@ def prepare(ref: SessionRef, answer: Mapping[str, Any], write: Write | None, *, 
     """Claims the calls that are answered, makes the run that sends the answer, which `runs.begin` starts, and has `write`
     write what comes first. `answer` is as a proposal has it. Raises as `answer`; there is no run then, and no claim."""
     event_id, parts = answer["event_id"], answer["parts"]
-    calls = [[event_id, part["functionResponse"]["id"]] for part in parts]
+    calls = [(event_id, part["functionResponse"]["id"]) for part in parts]
     if write:
         runs.server_of(ref, actor=actor)  # nothing is written for an agent that can't be started
     ids = [call for _event, call in calls]

@@ -117,8 +117,8 @@ def waiting(
     )
     aliases = registry.aliases()
     page = [
-        Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), *rest[:4], bool(rest[4]))
-        for where, names, title, kind, tool, at, seq, *rest in stored[:limit]
+        Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), event, call, over, key, bool(answered))
+        for where, names, title, kind, tool, at, seq, event, call, over, key, answered, *_keys in stored[:limit]
     ]
     following = write_cursor(*stored[limit - 1][-len(types) :]) if len(stored) > limit else None
     rows_ = _with_events(page, actor)
