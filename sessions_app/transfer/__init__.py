@@ -23,7 +23,7 @@ from ..access.audit.record import record
 from ..domain.errors import Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
 from ..sources.urls import is_url
-from . import exporting, single_file
+from . import exporting, recording, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
 from .formats.adk_json import load
 from .hiding import Hiding
@@ -95,6 +95,16 @@ FORMATS: Final[dict[str, Format]] = {
         words=gettext_lazy("a session exported by adkweb as a single page"),
         one_session=True,
         mime_type="text/html; charset=utf-8",
+    ),
+    "test": Format(
+        "one session as a test for pytest that replays it",
+        None,
+        write_one=recording.write,
+        suffix="_test.py",
+        words=gettext_lazy("a test for pytest"),
+        offer=gettext_lazy("A test for pytest that replays the session."),
+        one_session=True,
+        mime_type="text/x-python",
     ),
     "adk-database": Format(
         "a database from ADK's session services, as any SOURCE is",

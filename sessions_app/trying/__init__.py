@@ -1,2 +1,2 @@
-"""Runs stored sessions again: `recording` makes what a replay needs of one, and `replaying` gives it to the agent's process,
-which `replayer` is. The replay itself is adk/replay.py."""
+"""Runs stored sessions again: `replaying` gives recordings of them (transfer/recording.py) to the agent's process, which
+`replayer` is. The replay itself is adk/replay.py."""

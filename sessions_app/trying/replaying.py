@@ -22,13 +22,13 @@ from typing import IO, Any, Final
 
 from django.utils.translation import gettext as _
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown, shown_words
 from ..domain.errors import AgentError, Error
 from ..domain.session_ref import SessionRef
 from ..running import children
 from ..sources import agents
-from . import recording
+from ..transfer import recording
 
 SAME, DIVERGED, UNDECIDED = "same", "diverged", "undecided"
 SECONDS: Final = 60.0  # that the replay of a session may take
@@ -76,7 +76,7 @@ def replays(
 
 def _recorded(ref: SessionRef) -> str | Error:
     try:
-        return json.dumps(recording.of(ref))
+        return json.dumps(recording.of(ref, actor=SYSTEM))
     except Error as error:
         return error
 

@@ -1,0 +1,93 @@
+"""Writes a stored session as a replay takes it (adk/replay.py): its events, and the state before the first of them.
+
+`write` puts it into a test for pytest.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..access.handles import shown_ref
+from ..access.shown import mask_of
+from ..domain.errors import Invalid
+from ..domain.session_ref import SessionRef
+from ..domain.state import APP, UNKNOWN, USER
+from ..history import moments
+from . import exporting
+from .hiding import Hiding
+from .items import EventItem
+
+MOST: Final = 10_000  # events
+_TEST: Final = """\
+\"\"\"Replays a recorded session with the agent of today, without its model and tools. Made by adkweb.\"\"\"
+
+import importlib
+import json
+
+from adkweb import Replay
+
+{note}RECORDING = json.loads(r\"\"\"
+{recording}
+\"\"\")
+
+
+def test_replay():
+    agent = importlib.import_module(f"{{RECORDING['appName']}}.agent")
+    # run_code=True lets functions of workflows run, too, with all their effects.
+    Replay(RECORDING).check(getattr(agent, "app", None) or agent.root_agent, run_code=False)
+"""
+_NOTE: Final = "# Values that adkweb's rules hide are dots here, so the test fails where the agent uses them.\n"
+
+
+def write(
+    ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None, hiding: Hiding | None = None
+) -> Iterator[bytes]:
+    """Writes a test for pytest. What rules hide from the actor is dots, and the test says so. Raises what `of` raises."""
+    recording = of(ref, actor=actor)
+    note = _NOTE if mask_of(actor, ref.app_name).has_dots(recording) else ""
+    # In JSON without other characters than ASCII's, three quotes never follow each other.
+    yield _TEST.format(note=note, recording=json.dumps(recording, indent=1)).encode()
+
+
+def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
+    """Returns a session as its actor may see it.
+
+    What other sessions have written to `user:` and `app:` keys before a message is an event without content before it. A
+    key whose value can't be known is left out. Raises NotFound, SourceError, and Invalid for a session that is too long or
+    has something that isn't JSON."""
+    events, state, known = list[dict[str, Any]](), dict[str, Any](), dict[str, Any]()
+    for event in _events(ref, actor):
+        is_message = event.get("author") == "user" and (event.get("content") or {}).get("parts")
+        if not events or is_message:
+            then = moments.state_at(ref, event["id"], before=True, actor=actor).state.merged()
+            then = {key: value for key, value in then.items() if value is not UNKNOWN}
+            if not events:
+                state = known = then
+            shared = {key: then.get(key) for key in {**known, **then} if key.startswith((APP, USER))}
+            if changed := {key: value for key, value in shared.items() if value != known.get(key)}:
+                events.append({"author": "user", "timestamp": event["timestamp"], "actions": {"state_delta": changed}})
+            known = then
+        known = known | (event.get("actions") or {}).get("state_delta", {})
+        events.append(event)
+    _source, app, user, session = shown_ref(ref, actor)
+    return {"appName": app, "userId": user, "id": session, "state": state, "events": events}
+
+
+def _events(ref: SessionRef, actor: Actor) -> Iterator[dict[str, Any]]:
+    after, left = None, MOST + 1
+    while left > 0:
+        some, after = exporting.events(ref, after, left, actor)
+        left -= len(some)
+        for each in some:
+            yield _event(each)
+        if after is None:
+            return
+    raise Invalid(_("This session has more than %(n)s events, too many for a replay.") % {"n": f"{MOST:,}"})
+
+
+def _event(item: EventItem) -> dict[str, Any]:
+    names = {"id": item.id, "invocation_id": item.invocation_id, "timestamp": item.timestamp}
+    return {**json.loads(item.text), **names}
