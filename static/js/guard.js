@@ -2,6 +2,7 @@
 // sessionStorage until it has been accepted, so it is back after a reload, a lost connection or a closed form.
 //
 // With data-guard-quiet, leaving is not asked about: what was typed is kept, and that is enough.
+// With data-guard-late, what was accepted may still fail, and the form then comes back: it has what was typed for a minute.
 //
 // Inside the form, optional: [data-guard-restored][hidden] is shown when something was brought back, [data-guard-discard]
 // throws it away. Passwords, files and hidden fields never go into the storage; nor do radio buttons that choose between two
@@ -13,6 +14,7 @@
   const PREFIX = "guard:";
   const SKIPPED = new Set(["hidden", "password", "file", "submit", "button", "reset", "image", "fieldset", "output"]);
   const REFUSED = ".formerror, .errorlist, .error:not(:empty), :is(input, select, textarea)[aria-invalid=true]";
+  const LATE = 60_000;
   const begun = new WeakSet();
   const sent = new WeakSet();
   const accepted = new WeakSet(); // a field of such a form that goes away with the focus says that it has changed
@@ -74,7 +76,7 @@
       return;
     }
     // Sent, and here is the answer: one that is refused holds what was sent.
-    if (draft.sent) {
+    if (draft.sent || (draft.late && "guardChanged" in form.dataset)) {
       keep(key, null);
       if (refused(form)) save(form);
       return;
@@ -100,7 +102,9 @@
     if ("errorPage" in document.body.dataset) return;
     const here = new Set([...forms()].map(storageKey));
     for (const key of Object.keys(sessionStorage)) {
-      if (key.startsWith(PREFIX) && !here.has(key) && load(key)?.sent) keep(key, null);
+      if (!key.startsWith(PREFIX) || here.has(key)) continue;
+      const { sent, late } = load(key) ?? {};
+      if (sent || late < Date.now() - LATE) keep(key, null);
     }
   }
 
@@ -140,7 +144,8 @@
     if (!form || requestConfig.verb === "get") return;
     xhr.addEventListener("readystatechange", () => {
       if (xhr.readyState !== XMLHttpRequest.DONE || xhr.status < 200 || xhr.status >= 400) return;
-      keep(storageKey(form), null);
+      const { values } = load(storageKey(form)) ?? {};
+      keep(storageKey(form), "guardLate" in form.dataset && values ? { values, late: Date.now() } : null);
       accepted.add(form);
       if (xhr.getResponseHeader("HX-Redirect")) sent.add(form);
     });

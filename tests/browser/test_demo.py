@@ -518,6 +518,30 @@ def test_the_field_of_an_answer_has_the_focus_when_its_session_opens(page: Page)
     expect(page.locator("#waits .card .field :is(input, textarea, select):focus")).to_have_count(1)
 
 
+def test_an_answer_that_does_not_reach_the_agent_is_in_its_fields_again(page: Page) -> None:
+    page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
+    waits, note = page.locator("#waits"), page.get_by_label("Note")
+    waits.locator("select").select_option("voucher")
+    page.get_by_label("Passengers").fill("2")
+    note.fill("We are sorry.")
+    page.route("**/answer/", lambda route: route.fulfill(body='<input type="hidden" name="have" value="">'))
+    waits.get_by_role("button", name="Answer").click()
+    expect(waits.locator(".card")).to_have_count(0)
+    page.evaluate("htmx.trigger(document.body, 'adkweb:waits')")
+    expect(note).to_have_value("We are sorry.")
+    expect(waits.locator("select")).to_have_value("voucher")
+
+
+def test_a_key_that_is_added_to_an_answer_is_not_typed_again(page: Page) -> None:
+    page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
+    first = page.locator("#waits .card .first")
+    first.locator("summary").click()
+    first.locator("[name=new-key]").fill("claim")
+    page.keyboard.press("Enter")
+    expect(first.locator("summary .n")).to_have_text("1")
+    expect(first.locator("[name=new-key]")).to_have_value("")
+
+
 def test_a_card_has_the_room_that_its_timeline_leaves(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 700})
     page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
