@@ -11,7 +11,9 @@
   document.addEventListener("click", (event) => {
     if (event.target.matches("a[data-asked]")) return; // window.js, which asks for more rows
     for (const menu of open()) {
-      const chosen = event.target.closest(":is(.menu-items, .rest-items) :is(a, button:not([data-focus] *)):not([data-stay])");
+      const chosen = event.target.closest(
+        ":is(.menu-items, .rest-items) :is(a, button:not([data-focus] *)):not([data-stay])",
+      );
       if (!menu.contains(event.target) || menu.contains(chosen)) menu.open = false;
     }
   });
