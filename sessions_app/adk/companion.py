@@ -261,7 +261,7 @@ class _Reporter:
             with self._lock:
                 for run, report in some:
                     run.reported = report
-                    if run.ended and run in self._ended:
+                    if report["ended"] and run in self._ended:  # it may have ended since
                         self._ended.remove(run)
         if is_time:
             self._due = time.monotonic() + BEAT_SECONDS - GATHER_SECONDS

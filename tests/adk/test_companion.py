@@ -301,12 +301,12 @@ class Hostile(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-def run_script(url: str, **environment: str) -> list[str]:
+def run_script(url: str, script: str = SCRIPT, **environment: str) -> list[str]:
     """Runs an agent four times in a process of its own, and returns what it prints."""
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "running" / "agents")))
     given = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "ADKWEB_COMPANION_TOKEN": "t", "ADKWEB_URL": url}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT],
+        [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         env=given | environment,
         text=True,
@@ -336,3 +336,29 @@ def test_without_an_adkweb_it_says_so_once(url: str) -> None:
     assert [line for line in said if line.startswith("RUN")] == ["RUN Done. True"] * 4
     (log,) = [line for line in said if line.startswith("LOG")]
     assert "s3cret" not in log
+
+
+class Late(Hostile):
+    """An adkweb that takes a second to hear a report."""
+
+    heard: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        """Hears a report, slowly."""
+        time.sleep(1)
+        self.heard += json.loads(self.rfile.read(int(self.headers["Content-Length"])))["invocations"]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+
+def test_the_end_of_a_run_is_reported_if_it_comes_during_another_report() -> None:
+    with http.server.ThreadingHTTPServer((HOST, 0), Late) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        run_script(
+            f"http://{HOST}:{server.server_port}", SCRIPT.replace('"count"', '"count…"').replace("range(4)", "range(2)")
+        )
+        server.shutdown()
+    first = [each["ended"] for each in Late.heard if each["invocation"] == Late.heard[0]["invocation"]]
+    assert first[0] is None
+    assert first[-1]
