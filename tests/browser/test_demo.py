@@ -263,6 +263,7 @@ def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
     aimed(page).click()
     expect(aimed(page)).to_have_text("Approve")
     aimed(page).click()
+    expect(aimed(page)).to_contain_text("started by")  # no way back to the inbox while the agent continues
     expect(page.locator("#events")).to_contain_text("Booking A4D49E is cancelled.", timeout=30_000)
 
     expect(page.locator("[data-tour-words] h2")).to_have_text("You have fixed a wrong step and answered an agent")
