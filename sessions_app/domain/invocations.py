@@ -53,8 +53,9 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
     """Returns the running invocation, otherwise the newest one that waits, otherwise None.
 
     `events` are the newest events of one session as they are stored, in the order in which they were stored. It never
-    raises, whatever they contain. After `silence` seconds without an event, an invocation is no longer running. A
-    waiting one keeps waiting, because a person may take days; but not if the user moved on to something else.
+    raises, whatever they contain. After `silence` seconds without an event, or once the user has started another turn, an
+    invocation is no longer running. A waiting one keeps waiting, because a person may take days; but not if the user moved
+    on to something else.
     """
     return running_of([(event, describe(event)) for event in events if isinstance(event, Mapping)], now, silence)
 
@@ -112,7 +113,7 @@ class _Invocation:
     open: set[str] = field(default_factory=set)  # branches that have not had their last word
     at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end: their branch
     copied: bool = False  # its newest event is a fork's copy, so no agent is running it here
-    ended: bool = False  # an edit ended it, and none of its events followed
+    ended: bool = False  # an edit or another message of the user's ended it, and none of its events followed
     asked: int = 0  # the number of the event in which it asked last
     newly_asked: dict[str, str] = field(default_factory=dict)  # in its newest event: call id to tool name
     answers: frozenset[str] = frozenset()  # the ids of the calls that a user answers in its only event
@@ -149,6 +150,8 @@ class _Session:
         self.events += 1
         if begins_turn(said):
             self.said = self.events
+            for other in self.invocations.values():  # if one of them was alive, its next event says so
+                other.ended = True
         is_new = name not in self.invocations
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found

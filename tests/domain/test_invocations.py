@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -67,6 +68,14 @@ def status(*events: Event, at: float = 10) -> str:
 
 
 # --- Begin and end ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_killed_is_over_once_the_user_has_started_another_turn() -> None:
+    killed = (user(run="e-1"), calls(run="e-1", at=1))
+    assert status(*killed) == "running"
+    assert status(*killed, user(run="e-2", at=2), says(run="e-2", at=3)) == "idle"
+    assert now(*killed, user(run="e-2", at=2), says(run="e-2", at=3), at=9_999, silence=math.inf) is None
+    assert status(*killed, user(run="e-2", at=2), says(run="e-2", at=3), answers(run="e-1", at=4)) == "running"
 
 
 def test_without_events_nothing_is_in_flight() -> None:

@@ -138,6 +138,17 @@ def test_the_head_says_the_status_as_the_list_of_sessions_does(
     assert maria.open("search").one("td", "statuscell").text == words
 
 
+def test_a_session_isn_t_stuck_for_good_after_a_run_that_was_killed(
+    ref: SessionRef, add: Callable[..., str], maria: Browser
+) -> None:
+    add(ref, {"text": "Pay"}, author="user", invocation_id="i1", timestamp=1000.0)
+    add(ref, {"text": "Again"}, author="user", invocation_id="i2", timestamp=2000.0)
+    add(ref, {"text": "Paid"}, invocation_id="i2", timestamp=2001.0)
+    feed(ref.source)
+    assert open_session(maria, ref).one(id="status").one("span", "status")["class"] == "status idle"
+    assert maria.open("search").one("td", "statuscell").text == "done"
+
+
 def test_a_failed_session_leads_to_its_last_error_until_the_next_turn(
     ref: SessionRef, add: Callable[..., str], maria: Browser, actor: Actor
 ) -> None:
