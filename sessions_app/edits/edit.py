@@ -239,8 +239,8 @@ def append_once(
     Raises what `append_event` does."""
     actor.check_sees(ref)
     given = event
-    running = timeline.in_flight(ref, actor=MACHINE)
-    if running and running.invocation_id and not running.waiting:
+    running = timeline.in_danger(ref, actor=MACHINE)
+    if running and running.invocation_id:
         noted = {**edit_of(event), "ended": running.invocation_id}
         event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
     try:

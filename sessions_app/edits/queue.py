@@ -177,10 +177,8 @@ _KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told the outcom
 
 
 def held(ref: SessionRef, *, actor: Actor) -> Running | None:
-    """Returns the invocation that a write from outside would end now; None if none runs, or if it waits for a
-    person."""
-    found = timeline.in_flight(ref, actor=actor)
-    return None if found is None or found.waiting else found
+    """Returns the invocation that an edit would end now; None if there is none."""
+    return timeline.in_danger(ref, actor=actor)
 
 
 def queue_edit(

@@ -20,7 +20,7 @@ from ..domain.invocations import Running, begins_turn, running_of
 from ..domain.json_values import KEY_LENGTH, check_name
 from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
-from ..sources import database
+from ..sources import agents, database
 from ..sources.dialect import Either, if_json
 from . import at_work
 from .at_work import AtWork
@@ -139,6 +139,16 @@ def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
     """Returns the invocation that has started and not ended, as far as it is known, or else judging by the newest events and
     SILENCE_SECONDS; None if there is none."""
     return status_of(ref, actor=actor).running
+
+
+def in_danger(ref: SessionRef, *, actor: Actor) -> Running | None:
+    """Returns the invocation that a write from outside would end now. None if none runs, if it waits for a person, or if
+    adkweb has started the agent: that one takes in what others write (running/launcher.py)."""
+    status = status_of(ref, actor=actor)
+    if status.running is None or status.running.waiting:
+        return None
+    is_own = status.at_work is not None and status.at_work.is_own
+    return None if is_own and agents.address_of(ref.source, ref.app_name) is None else status.running
 
 
 @dataclass(frozen=True, slots=True)

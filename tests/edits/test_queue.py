@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from django.utils import translation
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.access.roles import actor_of
 from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
@@ -24,9 +26,9 @@ from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.queue import Queued
 from sessions_app.jobs.lease import Lease, Outcome
-from sessions_app.models import AuditRow, Job
+from sessions_app.models import AgentAddress, AuditRow, Job
 from sessions_app.reads import lists, timeline, views
-from sessions_app.sources import database
+from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support import processes
@@ -217,6 +219,20 @@ def test_an_invocation_that_waits_for_a_person_holds_no_session(ref: SessionRef,
     assert queue.apply_due() == 1
 
 
+def test_a_run_of_adkweb_s_own_takes_an_edit_in_unless_another_server_runs_it(ref: SessionRef, maria: User) -> None:
+    run(ref)
+    names = dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
+    Job.objects.create(id=uuid.uuid4(), kind="run", where=registry.identity(ref.source), task="{}", **names)
+    address = AgentAddress.objects.create(where=registry.identity(ref.source), app_name=ref.app_name, url="https://a/")
+    assert queue.held(ref, actor=SYSTEM)
+    address.delete()
+    assert timeline.in_flight(ref, actor=SYSTEM)
+    assert queue.held(ref, actor=SYSTEM) is None
+    event = edit.edit_state(ref, PAY, actor=actor_of(maria)).event
+    assert "ended" not in event["custom_metadata"]["adkweb"]
+    assert timeline.status_of(ref, actor=SYSTEM).name == "running"
+
+
 def test_an_agent_that_died_is_not_waited_for_longer_than_the_silence_that_is_set(
     ref: SessionRef, maria: User, settings: Settings
 ) -> None:
@@ -231,14 +247,14 @@ def test_an_invocation_that_begins_between_the_look_and_the_append_is_not_ended(
     ref: SessionRef, maria: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    look = timeline.in_flight
+    look = timeline.in_danger
 
     def look_just_before(*arguments: Any, **named: Any) -> Any:
         found = look(*arguments, **named)
         run(ref)
         return found
 
-    monkeypatch.setattr(timeline, "in_flight", look_just_before)
+    monkeypatch.setattr(timeline, "in_danger", look_just_before)
     assert queue.apply_due() == 0
     monkeypatch.undo()
     assert (edits_in(ref), now(waiting).state) == ([], "waiting")

@@ -257,7 +257,7 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
     def away(*_: Any, **__: Any) -> Any:
         raise SourceError("The database is away.")
 
-    monkeypatch.setattr(timeline, "in_flight", away)
+    monkeypatch.setattr(timeline, "in_danger", away)
     monkeypatch.setattr(queued, "queue_edit", away)
     response = send(maria, running, sent, "queue")
     assert response.status_code == 503

@@ -15,11 +15,11 @@ from django.views.decorators.http import require_http_methods
 from ...access.actor import Actor
 from ...domain.errors import Error, Invalid, StaleSession
 from ...domain.event import new_id
+from ...domain.invocations import Running
 from ...domain.json_values import dumps
 from ...domain.session_ref import SessionRef
-from ...edits import queue
 from ...edits import rewind as core
-from ...reads import views
+from ...reads import timeline, views
 from ...search import outline
 from ...sources import errors
 from ...writes.append import Appended
@@ -43,7 +43,7 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     check_may(request, "append", ref)
     before = request.GET.get("before", "")
     form = RewindForm.of(request, initial={"once": new_id()})
-    if form.is_bound and form.data.get("action") != "now" and queue.held(ref, actor=actor(request)):
+    if form.is_bound and form.data.get("action") != "now" and _ended(ref, actor(request)):
         return _page(request, ref, before, form, 409)  # the form says what is running, and offers a choice
     appended, status = act(form, lambda given: _rewind(ref, before, **given, who=actor(request)))
     if appended is None:
@@ -53,6 +53,12 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     else:
         tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("session", kwargs=names))
+
+
+def _ended(ref: SessionRef, who: Actor) -> Running | None:
+    """Returns the invocation that a rewind would end now: it restores a past, which no run can take in."""
+    running = timeline.in_flight(ref, actor=who)
+    return running if running and not running.waiting else None
 
 
 def _revision(text: str) -> float:
@@ -86,7 +92,7 @@ def _page(request: HttpRequest, ref: SessionRef, before: str, form: RewindForm, 
         "plan": plan,
         "numbers": outline.numbers_of(ref, [each.seq for each in ends if each], actor=actor(request)),
         "revision": repr(plan.revision),
-        "held": queue.held(ref, actor=actor(request)),
+        "held": _ended(ref, actor(request)),
         "form": form,
         "error": next((errors[0] for errors in form.errors.values()), ""),
     }
