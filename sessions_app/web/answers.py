@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET, require_POST
 
+from ..access import approval
 from ..access.actor import Actor
 from ..access.shown import shown_words
 from ..domain.answers import Field, SignIn, sign_in_link
@@ -139,12 +140,13 @@ class FirstForm(StateForm):
 @dataclass(frozen=True, slots=True)
 class Card:
     """What one event asks: its questions, which are answered together. `asks` is how many there are, of which a
-    page has MOST. An answer that is `proposed` waits for a second person."""
+    page has MOST. An answer that is `proposed` waits for a second person; one that is `held` will."""
 
     event_id: str
     questions: list[Question]
     asks: int
     error: str = ""
+    held: bool = False
     proposed: Proposal | None = None
     first: FirstForm | None = None
 
@@ -183,7 +185,8 @@ def _cards(ref: SessionRef, who: Actor) -> list[Card]:
     for event_id, some in by_event:
         questions = [Question.about(row, so_far, who) for row in some]
         asks = len(questions if len(rows) < MOST else asked_by(ref, event_id, actor=who))
-        cards.append(Card(event_id, questions, asks))
+        held = approval.held_tools(ref.source, ref.app_name, [each.of.tool for each in questions])
+        cards.append(Card(event_id, questions, asks, held=bool(held)))
     return cards
 
 

@@ -142,6 +142,7 @@ def test_an_answer_that_a_rule_holds_leads_to_its_proposal_and_a_second_person_a
     approval.make(by=ALICE, tools="refund*")
     asks = asks_alone(ref)
     (card,) = cards(maria, asks)
+    assert "needs a second person" in card.text
     yes, given = card.all("button")[0], {"event": card.one("input", name="event")["value"]}
     assert "/proposals/" in maria.send("answer", given | {yes["name"]: "yes"}, **asks._asdict())["Location"]
     (row,) = maria.open("proposals").all("tr", id=f"proposal-{Job.objects.get(kind='proposal').pk}")
