@@ -41,7 +41,7 @@ COMMANDS: Final = {
 }
 ACCOUNTS: Final = ("token", "createsuperuser", "changepassword")
 HELP: Final = """usage: adkweb [SOURCE …] [--host HOST] [--port PORT] [--read-only] [--adopt] [--demo]
-              [--agents SOURCE=FOLDER]
+              [--agents SOURCE=FOLDER] [--python PATH]
        adkweb COMMAND …
 
 Opens ADK's session databases in the browser. A SOURCE is a folder (searched for .adk/session.db), a SQLite file or a

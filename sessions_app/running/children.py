@@ -35,6 +35,7 @@ from ..access import at_rest
 from ..domain.errors import AgentError, Conflict
 from ..jobs import process
 from ..models import AgentChild
+from ..sources import registry
 from ..sources.finding import in_shell
 
 IDLE_SECONDS = 600.0  # until an unused child leaves
@@ -157,11 +158,11 @@ class Child:
             return 0, b""
 
 
-def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
+def of(folder: Path, *, sessions: str | None, artifacts: str | None, source: str = "") -> Child:
     """Returns the child of a folder of agents, and starts it if it isn't running.
 
     `sessions` is where its agents keep their sessions (session_uri), None for each agent's own `.adk/session.db`;
-    `artifacts` likewise. Raises AgentError."""
+    `artifacts` likewise. `source` is the alias of that, whose URL they may know. Raises AgentError."""
     folder = folder.resolve()
     key, python = _key(folder, sessions), ""
     until = time.monotonic() + 2 * _STARTING_SECONDS
@@ -174,7 +175,7 @@ def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
             continue
         if not python:
             python = interpreter(folder)
-            check(python, sessions)
+            check(python, sessions, source)
         if row:
             _forget(row)
         try:
@@ -185,7 +186,7 @@ def of(folder: Path, *, sessions: str | None, artifacts: str | None) -> Child:
         for old in AgentChild.objects.filter(since__lt=time.time() - _KEPT_SECONDS):
             if not old.process.startswith(f"{process.machine()}/") or process.has_died(old.process):
                 _forget(old)
-        return _started(row, python, folder, {"sessions": sessions, "artifacts": artifacts})
+        return _started(row, python, folder, {"sessions": sessions, "artifacts": artifacts}, source)
     raise _not_started(folder, [])
 
 
@@ -258,7 +259,7 @@ _own: Final[dict[str, tuple[subprocess.Popen[str], Path]]] = {}  # by the keys o
 _lock: Final = threading.Lock()
 
 
-def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | None]) -> Child:
+def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | None], source: str) -> Child:
     """Returns the child of a row that this process has just made, as soon as it answers. Raises AgentError."""
     output, token = _output_of(row), secrets.token_urlsafe(32)
     try:
@@ -270,7 +271,7 @@ def _started(row: AgentChild, python: str, folder: Path, order: dict[str, str | 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=environment(),
+            env=environment(source),
             encoding="utf-8",
             errors="replace",
             start_new_session=True,  # Ctrl+C in the terminal is for adkweb, which then ends its children
@@ -387,7 +388,7 @@ def interpreter(folder: Path) -> str:
     return next((str(python) for python in beside if python.exists()), sys.executable)
 
 
-def check(python: str, sessions: str | None) -> None:
+def check(python: str, sessions: str | None, source: str) -> None:
     """Raises AgentError if an interpreter can't run agents that keep their sessions at a URI."""
     scheme = (sessions or "").partition("://")[0]
     drivers = ["sqlalchemy", scheme.partition("+")[2]] if "+" in scheme else []
@@ -396,7 +397,7 @@ def check(python: str, sessions: str | None) -> None:
             [python, "-c", _VERSIONS, "google-adk", *drivers],
             capture_output=True,
             check=True,
-            env=environment(),
+            env=environment(source),
             stdin=subprocess.DEVNULL,
             text=True,
             timeout=READY_SECONDS,
@@ -423,6 +424,12 @@ def check(python: str, sessions: str | None) -> None:
         )
 
 
-def environment() -> dict[str, str]:
-    """Returns the machine's environment, where an agent's keys are, without adkweb's own secrets."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}
+def environment(source: str) -> dict[str, str]:
+    """Returns the machine's environment, where an agent's keys are, without adkweb's own secrets, and without the URLs of
+    other sources than the agent's."""
+    urls = registry.urls_beside(source)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ADKWEB_", "DJANGO_")) and value not in urls
+    }

@@ -97,7 +97,7 @@ def of(source: str, app_name: str) -> client.Server:
     if why := agents.why_not_here(source, app_name):
         raise AgentError(why)
     folder, sessions = _here(source, app_name)
-    return children.of(folder, sessions=sessions, artifacts=_artifacts(source))
+    return children.of(folder, sessions=sessions, artifacts=_artifacts(source), source=source)
 
 
 def may_hear_later(source: str, app_name: str) -> bool:

@@ -1,6 +1,7 @@
 """The inbox: the calls that wait for an answer, in all sources."""
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from ..reads.lists import existing
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..sources import agents, database, registry
 from ..sources.errors import shown, unusable
+from ..sources.finding import in_shell
 from . import tree
 from .index.tables import names_of, ref_of
 from .selecting import select
@@ -49,6 +51,7 @@ _ANSWERABLE: Final = f"""EXISTS (SELECT 1 FROM sessions_app_searchpending AS q
     WHERE q.session_id = p.session_id AND q.event = p.event AND NOT {_DISMISSED.replace("p.asked", "q.asked")})"""
 _UNANSWERED: Final = f"p.passed_over = %s AND NOT {_DISMISSED} AND NOT {_ANSWERED}"
 ID_PREFIX: Final = "call-"
+_READ_ONLY: Final = re.compile(r"[?&]mode=ro\b")  # in an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,14 @@ def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
 
 def _why_not(source: str, actor: Actor) -> str:
     """Returns why nothing in an open source can be answered; "" if it can. Only an admin of everything learns where a source
-    is."""
+    is, and how to start an adkweb that may answer."""
     why = database.why_shown(source)
-    return why if not why or database.is_read_only(source) or actor.runs_everything else unusable()
+    if not why or not actor.runs_everything:
+        return why if not why or database.is_read_only(source) else unusable()
+    if not database.is_read_only(source):
+        return why
+    where = _READ_ONLY.sub("", registry.sources[source].where)
+    return f"{why} {_('To answer, start it without: %(command)s') % {'command': f'adkweb {in_shell(where)}'}}"
 
 
 def _events(source: str, some: Sequence[Waiting], actor: Actor) -> dict[tuple[SessionRef, str], EventView]:

@@ -103,6 +103,11 @@ def refused() -> list[tuple[str, str]]:
     return list(refusals.items())
 
 
+def urls_beside(alias: str) -> set[str]:
+    """Returns the URLs of all sources but one, as users named them: they may hold passwords."""
+    return {address for other, address in _addresses.items() if other != alias and "://" in address}
+
+
 def folders() -> list[str]:
     """Returns the folders that are searched, for an empty home page to name."""
     return [str(folder) for folder in searched_folders]

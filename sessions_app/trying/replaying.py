@@ -155,7 +155,7 @@ class _Process:
         """Starts it. Raises AgentError if the agent can't be loaded."""
         self.key = key
         python = children.interpreter(folder)
-        children.check(python, None)
+        children.check(python, None, key[0])
         self._printed: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._popen = subprocess.Popen(
             [python, str(_REPLAYER)],
@@ -163,7 +163,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=self._printed,
             cwd=folder,
-            env=children.environment(),
+            env=children.environment(key[0]),
             encoding="utf-8",
             errors="replace",
             start_new_session=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.queue import Queued
+from sessions_app.jobs import runner
 from sessions_app.jobs.lease import Lease, Outcome
 from sessions_app.models import AgentAddress, AuditRow, Job
 from sessions_app.reads import lists, timeline, views
@@ -222,8 +222,10 @@ def test_an_invocation_that_waits_for_a_person_holds_no_session(ref: SessionRef,
 def test_a_run_of_adkweb_s_own_takes_an_edit_in_unless_another_server_runs_it(ref: SessionRef, maria: User) -> None:
     run(ref)
     names = dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
-    Job.objects.create(id=uuid.uuid4(), kind="run", where=registry.identity(ref.source), task="{}", **names)
-    address = AgentAddress.objects.create(where=registry.identity(ref.source), app_name=ref.app_name, url="https://a/")
+    Job.objects.make("run", registry.identity(ref.source), {}, **names, **runner.fields_of(SYSTEM))
+    address = AgentAddress.objects.create(
+        where=registry.identity(ref.source), app_name=ref.app_name, url="https://a/", changed=time.time()
+    )
     assert queue.held(ref, actor=SYSTEM)
     address.delete()
     assert timeline.in_flight(ref, actor=SYSTEM)

@@ -53,7 +53,7 @@ def completed(tmp_path: Path, script: str, line: str) -> set[str]:
         ("adkweb a", {"adopt", "answer", "audit-head", "agent.db"}),
         ("adkweb my", {"my agents"}),
         ("adkweb --re", {"--read-only"}),
-        ("adkweb agent.db --p", {"--port"}),
+        ("adkweb agent.db --p", {"--port", "--python"}),
         ("adkweb agent.db --port ", set()),
         ("adkweb tail --", {"--help", "--app", "--user", "--session", "--lines"}),
         ("adkweb tail --app ", set()),

@@ -54,6 +54,16 @@ def soon(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
+def test_agents_do_not_get_the_urls_of_other_sources(
+    own: str, open_source: Callable[[str], str], new_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = new_database("postgresql")
+    alias = open_source(url)
+    monkeypatch.setenv("PRODUCTION", url)
+    assert children.environment(alias)["PRODUCTION"] == url
+    assert "PRODUCTION" not in children.environment("another")
+
+
 def test_all_who_ask_at_once_get_the_same_child(agents: Path) -> None:
     got: list[children.Child] = []
     asking = [

@@ -28,6 +28,8 @@ from sessions_app.running import answers, proposed, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.questions import asked_by
 from sessions_app.search import inbox
+from sessions_app.sources import registry
+from sessions_app.sources.finding import in_shell
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -132,6 +134,8 @@ def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
     (card,) = cards(maria, asks)
     assert not card.all("button")
     assert "--read-only" in card.text
+    where = in_shell(registry.sources[ref.source].where)
+    assert f"To answer, start it without: adkweb {where}" in card.text
     assert not maria.open("session", **asks._asdict()).all("form", class_="composer")
 
 

@@ -57,6 +57,22 @@ def add_agents(parser: ArgumentParser) -> None:
     )
 
 
+def add_python(parser: ArgumentParser) -> None:
+    """Defines [--python]"""
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        default=settings.AGENT_PYTHON,
+        help="the Python that runs agents (the .venv next to them)",
+    )
+
+
+def use_agents(options: Mapping[str, Any]) -> None:
+    """Reads --agents and --python. Raises CommandError."""
+    settings.AGENTS = {**settings.AGENTS, **_agents_named(options["agents"])}
+    settings.AGENT_PYTHON = options.get("python", settings.AGENT_PYTHON)
+
+
 def add_first(parser: ArgumentParser) -> None:
     """Defines [--state] [--expected] [--reason]"""
     parser.add_argument("--state", metavar="JSON", help="an object with keys to set first, by an edit")
@@ -83,7 +99,7 @@ def _object(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def agents_named(texts: Sequence[str]) -> dict[str, str]:
+def _agents_named(texts: Sequence[str]) -> dict[str, str]:
     """Reads `prod=/srv/agents`, any number of times. Raises CommandError."""
     named = {}
     for text in texts:
@@ -98,13 +114,12 @@ def agents_named(texts: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def reaching(sources: Sequence[str], agents: Sequence[str] = ()) -> Iterator[None]:
+def reaching(sources: Sequence[str]) -> Iterator[None]:
     """Opens sources, and lets their agents be started within its block. Raises CommandError for what goes wrong there."""
     silence_logs()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if settings.READ_ONLY:
         raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=NOT_REACHED)
-    settings.AGENTS = {**settings.AGENTS, **agents_named(agents)}
     settings.RUN_AGENTS = settings.RUN_AGENTS is not False  # whoever runs a command is on this machine
     if not (sources or settings.SOURCES):
         raise CommandError("Name a source at the end, or set ADKWEB_SOURCES.", returncode=NOT_REACHED)

@@ -10,7 +10,7 @@ from ...domain.json_values import loads
 from ...running import answers
 from ...running.answers import Given
 from ...search.inbox import ID_PREFIX, read_id
-from ._running import NOT_REACHED, REFUSED, add_agents, add_first, first_of, follow, reaching
+from ._running import NOT_REACHED, REFUSED, add_agents, add_first, add_python, first_of, follow, reaching, use_agents
 
 
 class Command(BaseCommand):
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines ID … [SOURCE …] --approve|--decline|--response JSON [--payload JSON] [--interim] [--state JSON]
-        [--expected JSON] [--reason TEXT] [--agents]"""
+        [--expected JSON] [--reason TEXT] [--agents] [--python]"""
         parser.add_argument("words", nargs="+", metavar="ID|SOURCE", help="the ids of calls, then sources")
         how = parser.add_mutually_exclusive_group(required=True)
         how.add_argument("--approve", action="store_true", help="confirm the tool")
@@ -37,12 +37,14 @@ class Command(BaseCommand):
         )
         add_first(parser)
         add_agents(parser)
+        add_python(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sends the answers and follows the run."""
         ids = [word for word in options["words"] if word.startswith(ID_PREFIX)]
         sources = [word for word in options["words"] if not word.startswith(ID_PREFIX)]
-        with reaching(sources, options["agents"]):
+        use_agents(options)
+        with reaching(sources):
             calls, given = [read_id(each) for each in ids], _given(options)
             if len({(ref, event) for ref, event, _call in calls}) != 1:
                 raise CommandError("Give the ids of one request: nothing was sent.", returncode=NOT_REACHED)

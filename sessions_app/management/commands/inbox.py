@@ -15,7 +15,7 @@ from ...domain.pending import CREDENTIAL
 from ...search import inbox
 from ...search.inbox import Waiting
 from ._index import up_to_date
-from ._running import add_agents, agents_named
+from ._running import add_agents, use_agents
 from ._table import TableRow, table
 from ._terminal import clock, short, words
 
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         """Prints the calls, and on standard error how many others were passed over."""
         read_only = settings.READ_ONLY
         with up_to_date(options["source"]):
-            settings.AGENTS = {**settings.AGENTS, **agents_named(options["agents"])}
+            use_agents(options)
             settings.RUN_AGENTS = settings.RUN_AGENTS is not False  # by whoever runs this
             settings.READ_ONLY = read_only  # whether a call can be answered doesn't depend on this command
             shown = self._show(_waiting(options["passed_over"]), as_json=options["json"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access.actor import TERMINAL
@@ -18,6 +19,7 @@ from ...trying import replaying
 from ...trying.replaying import DIVERGED, SAME, UNDECIDED, Replayed
 from ._index import up_to_date
 from ._progress import progress
+from ._running import add_python
 from ._terminal import local_zone, plain, words
 from .find import pointed, selected
 
@@ -35,8 +37,8 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines SOURCE [--agents] [-q] [--against OLD NEW] [--run-code] [--fail-on-divergence] [--fail-on-undecided]
-        [--json] [--junit]"""
+        """Defines SOURCE [--agents] [--python] [-q] [--against OLD NEW] [--run-code] [--fail-on-divergence]
+        [--fail-on-undecided] [--json] [--junit]"""
         parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
         parser.add_argument("--agents", metavar="FOLDER", help="the folder of the agents, if SOURCE is a database")
         parser.add_argument(
@@ -52,6 +54,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--fail-on-divergence", action="store_true", help="exit code 1 if a session diverged")
         parser.add_argument("--fail-on-undecided", action="store_true", help="exit code 3 if a session is undecided")
+        add_python(parser)
         parser.add_argument("--json", action="store_true", help="one JSON object per line")
         parser.add_argument("--junit", metavar="FILE", help="also write the outcomes as a JUnit report")
 
@@ -62,6 +65,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "\n".join(pointed(options["query"], each) for each in query.problems), returncode=_NOTHING
             )
+        settings.AGENT_PYTHON = options["python"]
         old, new = map(_folder, options["against"] or (None, options["agents"]))
         with up_to_date([options["source"]]):
             refs = sorted(

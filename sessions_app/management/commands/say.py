@@ -9,7 +9,18 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...access.actor import TERMINAL
 from ...running import files, runs
-from ._running import REFUSED, add_agents, add_first, add_sources, first_of, follow, reaching, session_named
+from ._running import (
+    REFUSED,
+    add_agents,
+    add_first,
+    add_python,
+    add_sources,
+    first_of,
+    follow,
+    reaching,
+    session_named,
+    use_agents,
+)
 
 
 class Command(BaseCommand):
@@ -23,7 +34,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines APP/USER/SESSION TEXT [SOURCE …] [--file PATH] [--state JSON] [--expected JSON] [--reason TEXT]
-        [--agents]"""
+        [--agents] [--python]"""
         parser.add_argument("session", metavar="APP/USER/SESSION", help="the session that it is about")
         parser.add_argument("text", metavar="TEXT", help="the message")
         add_sources(parser)
@@ -32,10 +43,12 @@ class Command(BaseCommand):
         )
         add_first(parser)
         add_agents(parser)
+        add_python(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sends the message and follows the run."""
-        with reaching(options["source"], options["agents"]):
+        use_agents(options)
+        with reaching(options["source"]):
             ref = session_named(options["session"])
             attached = [_part(Path(path)) for path in options["file"]]
             follow(

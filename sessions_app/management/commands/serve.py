@@ -25,7 +25,7 @@ from ...sources import adopt_job, database, demo, identity, registry
 from ...sources.finding import SESSION_FILE, in_shell
 from ...transfer import uploads
 from ._demo import copied, fill
-from ._running import add_agents, agents_named
+from ._running import add_agents, add_python, use_agents
 from ._server import Protocol, Server
 from ._terminal import plain
 
@@ -44,7 +44,7 @@ class Command(BaseCommand):
     help = "Open ADK's session databases in the browser. Other commands: adkweb help."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines [SOURCE …] [--host] [--port] [--read-only] [--adopt] [--demo] [--agents]"""
+        """Defines [SOURCE …] [--host] [--port] [--read-only] [--adopt] [--demo] [--agents] [--python]"""
         parser.add_argument(
             "source",
             nargs="*",
@@ -59,6 +59,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--demo", action="store_true", help="also open the demo")
         add_agents(parser)
+        add_python(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prepares adkweb's own database, opens the sources, prints the link and serves."""
@@ -66,7 +67,7 @@ class Command(BaseCommand):
             settings.READ_ONLY = True
         if settings.RUN_AGENTS is None:
             settings.RUN_AGENTS = sign_in.is_loopback(options["host"])
-        settings.AGENTS = {**settings.AGENTS, **agents_named(options["agents"])}
+        use_agents(options)
         call_command("migrate", verbosity=0, interactive=False)
         identities.keep_roles()
         uploads.sweep()
