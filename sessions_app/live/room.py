@@ -5,9 +5,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django.db import DatabaseError
 from django.utils import translation
 from django.utils.translation import gettext as _
 
@@ -133,8 +135,9 @@ class Room:
 
     def speak(self, elsewhere: str = "") -> None:
         """Gives every watcher what the agent has said so far, in this process or as another one told, masked as a whole:
-        what is new of it. It may be called from any thread."""
-        with self._speaking:
+        what is new of it. It may be called from any thread. While adkweb's own database doesn't say who may hear it, no one
+        does: it comes again as an event."""
+        with self._speaking, suppress(DatabaseError):
             if (said := runs.said_in(self.ref, elsewhere)) is None:
                 return
             text = shown_words(said.text, PEOPLE, self.ref.app_name)

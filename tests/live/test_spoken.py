@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
@@ -71,6 +72,18 @@ def test_a_secret_is_hidden_while_another_agent_speaks_at_the_same_time(heard: l
         speak(SessionRef("store", "booking", "ana", "s1"), text[:at], text[at:], others="Hello.")
     assert any("Your number is ••••" in each for each in heard)
     assert not [each for each in heard if re.search(r"\d", each)]
+
+
+@pytest.mark.usefixtures("own")
+def test_while_adkweb_s_own_database_is_away_no_one_hears_it_and_nothing_fails(
+    heard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(here: room.Room, seats: list[Any]) -> Any:
+        raise OperationalError("no connection")
+
+    monkeypatch.setattr(room.Room, "_may_watch", away)
+    speak(SessionRef("store", "booking", "ana", "s1"), "Hello")
+    assert heard == []
 
 
 @pytest.mark.parametrize("content", [[], "text", {"parts": {"text": "x"}}, {"parts": ["x", None, 3]}, {"parts": "x"}])
