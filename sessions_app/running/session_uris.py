@@ -8,10 +8,9 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AgentError
-from ..sources import database
+from ..sources import agents, database
 from ..sources.finding import SESSION_FILE
 
-_CODE: Final = ("agent.py", "__init__.py", "root_agent.yaml")  # one of them makes a folder an agent's
 # libpq's options that asyncpg reads, too. It takes others for settings of the server.
 _OPTIONS: Final = frozenset(
     {
@@ -31,7 +30,7 @@ def session_uri(alias: str) -> str | None:
         return _of_server(known)
     path = Path(known["ADKWEB"]["path"])
     folder = path.parent.parent
-    if path.parts[-2:] == SESSION_FILE.parts and any((folder / name).exists() for name in _CODE):
+    if path.parts[-2:] == SESSION_FILE.parts and any((folder / name).exists() for name in agents.CODE):
         return None
     with database.using(alias) as db, db.cursor() as cursor:
         cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'adk_internal_metadata'")

@@ -6,17 +6,23 @@ admin gave its app the address of a server, that server runs it instead.
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from django.conf import settings
 from django.db import connections
 from django.utils.translation import gettext as _
 
+from ..access.actor import Actor
+from ..domain.errors import NotFound, SourceError
 from ..models import AgentAddress
-from . import database, demo, registry
+from . import adoption, database, demo, registry
 from .finding import SESSION_FILE, in_shell
+
+CODE: Final = ("agent.py", "__init__.py", "root_agent.yaml")  # one of them makes a folder an agent's
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,44 @@ def why_not_here(source: str, app_name: str) -> str:
             "address of the agent's server under Agents."
         ) % {"app": app_name, "source": in_shell(source)}
     return ""
+
+
+def without_sessions() -> list[Path]:
+    """Returns the folders of agents that have no sessions yet, in those that a person named."""
+    if not settings.RUN_AGENTS:
+        return []
+    named = [agent for folder in registry.searched_folders for agent in _agents_in(folder)]
+    return [folder for folder in named if not (folder / SESSION_FILE).exists()]
+
+
+def _agents_in(folder: Path) -> Iterator[Path]:
+    """Yields a folder if it is an agent's, else the folders in it that are: those that `adk web` lists."""
+    with suppress(OSError):
+        below = sorted(each for each in folder.iterdir() if each.name[0] not in "._" and is_folder(each))
+        for each in [folder] if any((folder / name).is_file() for name in CODE) else below:
+            if any((each / name).is_file() for name in CODE):
+                yield each
+
+
+def start_sessions(folder: Path, *, actor: Actor) -> str:
+    """Makes the session database of an agent that has none, as google-adk would, and returns its alias.
+
+    Raises NotAllowed, NotFound and SourceError."""
+    actor.check_runs_everything()
+    actor.check_may_write()
+    if folder not in without_sessions():
+        raise NotFound(_("There's no agent without sessions in this folder."))
+    file = folder / SESSION_FILE
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    except OSError as error:
+        why = _("%(path)s can't be created: %(error)s") % {"path": file, "error": error.strerror}
+        raise SourceError(why) from error
+    (source,) = registry.add(str(file))
+    with database.connected(source):
+        adoption.create(source.alias)
+    return source.alias
 
 
 def is_name(app: str) -> bool:

@@ -1,12 +1,15 @@
 """How the agent of each app runs: here, at an address, or not at all; whether that works, and what it printed."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -19,6 +22,7 @@ from ..http.problems import status_of
 from ..reads import lists
 from ..running import companions, servers
 from ..running.servers import Facts
+from ..sources import agents as core
 from ..sources import errors, registry
 from .forms import Form, Text, act
 from .html.render import page
@@ -69,6 +73,18 @@ class AddressForm(Form):
         widget=forms.PasswordInput,  # which doesn't show again what was typed
         attrs={"class": "mono", "maxlength": 4000, "spellcheck": "false"},
     )
+
+
+@require_POST
+def start_sessions(request: HttpRequest) -> HttpResponse:
+    """Makes the session database of an agent that has none, and opens the form for its first conversation."""
+    folder = Path(request.POST.get("folder", ""))
+    try:
+        alias = core.start_sessions(folder, actor=actor(request))
+    except (NotFound, SourceError) as error:
+        messages.error(request, error.message)
+        return redirect("home")
+    return redirect(f"{reverse('new-session')}?{urlencode({'source': alias, 'app_name': folder.name})}")
 
 
 @require_http_methods(["GET", "POST"])

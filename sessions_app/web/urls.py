@@ -38,6 +38,7 @@ urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/decide/", inbox.decide, name="decide"),
     path("agents/", agents.agents, name="agents"),
+    path("agents/sessions/", agents.start_sessions, name="start-sessions"),
     path(AGENT, agents.agent, name="agent"),
     path(AGENT + "test/", agents.test, name="test-agent"),
     path(AGENT + "stop/", agents.stop, name="stop-agent"),

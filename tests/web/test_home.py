@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 from django.urls import reverse
+from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
@@ -159,6 +160,28 @@ def test_an_empty_home_names_the_folder_that_is_watched(folder: Path, maria: Bro
     page = maria.open("home")
     assert "No database yet" in page.texts("h2")
     assert page.texts("pre") == [str(folder), f"adk web {folder}"]
+
+
+def test_the_first_conversation_with_an_agent_can_start_here(folder: Path, maria: Browser, settings: Settings) -> None:
+    (folder / "helper").mkdir()
+    (folder / "helper" / "agent.py").touch()
+    (folder / "notes").mkdir()
+    assert not maria.open("home").all("form", action=reverse("start-sessions"))
+    settings.RUN_AGENTS = True
+    (form,) = maria.open("home").all("form", action=reverse("start-sessions"))
+    assert form.text == "New conversation with helper"
+    for unknown in (folder / "notes", folder / "helper" / "..", folder.parent):
+        assert maria.send("start-sessions", {"folder": str(unknown)})["Location"] == reverse("home")
+    assert not [*folder.rglob("session.db")]
+    sent = {"folder": form.one("input", name="folder")["value"]}
+    to = maria.send("start-sessions", sent)["Location"]
+    assert to == f"{reverse('new-session')}?source=helper&app_name=helper"
+    assert maria.get(to).status_code == 200
+    given = {"source": "helper", "app_name": "helper", "user_id": "ana", "session_id": "s1", "state": "{}"}
+    session = maria.send("new-session", given)["Location"]
+    assert "#message" in session
+    assert maria.get(session).status_code == 200
+    assert maria.send("start-sessions", sent)["Location"] == reverse("home")
 
 
 def test_a_database_that_an_agent_makes_shows_up(folder: Path, maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

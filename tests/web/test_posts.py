@@ -278,6 +278,7 @@ POSTS: Final = [
     Post("adoption", "everything", lambda world: {"source": world.ref.source}),
     Post("agent", "everything", World.app, fixed(url="https://1.1.1.1/")),
     Post("remove-agent-address", "everything", of_address),
+    Post("start-sessions", "everything", sent=fixed(folder="/nowhere")),
     Post("tokens", "everything", sent=fixed(name="t", permission="read", apps="*", days="9", rate="", holders="eve")),
     Post("renew-token", "everything", of_token, fixed(hours="0", days="9")),
     Post("revoke-token", "everything", of_token),

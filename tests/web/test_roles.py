@@ -51,7 +51,7 @@ NEEDS: Final[dict[str, str]] = {
         retention remove-retention""",
     "reveal": "session-reveal user-reveal app-reveal event-reveal",
     "everything": """tokens renew-token revoke-token roles remove-role adoption masking remove-mask
-        approval delete-approval remove-agent-address""",
+        approval delete-approval remove-agent-address start-sessions""",
     "audit": "audit audit-export",
     "people": """people person invite cancel-invitation new-group group delete-group
         sign-somebody-out reset-second-factor""",
@@ -69,6 +69,7 @@ POSTED: Final = {
     "extend-edit",
     "proposal",
     "delete-approval",
+    "start-sessions",
     "keep-edit",
     "sign-out",
     "sign-somebody-out",

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
@@ -14,7 +15,7 @@ from ...domain.errors import SourceError
 from ...reads import lists
 from ...reads import newest as reads_newest
 from ...search.health import Figures
-from ...sources import adopt_job, database, errors, identity, registry
+from ...sources import adopt_job, agents, database, errors, identity, registry
 from ..edits.log import last_edits
 from ..html.render import page
 from ..request import actor
@@ -148,6 +149,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "figures": shown_figures,
         "edits": edits,
         "folders": registry.folders() if who.runs_everything else [],
+        "startable": agents.without_sessions() if who.runs_everything and not shown and not settings.READ_ONLY else [],
         "refused": registry.refused() if who.runs_everything else [],
     }
     is_asked_again = request.htmx  # type: ignore[attr-defined]
