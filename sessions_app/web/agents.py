@@ -78,11 +78,11 @@ class AddressForm(Form):
 @require_POST
 def start_sessions(request: HttpRequest) -> HttpResponse:
     """Makes the session database of an agent that has none, and opens the form for its first conversation."""
-    folder = Path(request.POST.get("folder", ""))
+    folder, who = Path(request.POST.get("folder", "")), actor(request)
     try:
-        alias = core.start_sessions(folder, actor=actor(request))
+        alias = core.start_sessions(folder, actor=who)
     except (NotFound, SourceError) as error:
-        messages.error(request, error.message)
+        messages.error(request, errors.shown(error, who))
         return redirect("home")
     return redirect(f"{reverse('new-session')}?{urlencode({'source': alias, 'app_name': folder.name})}")
 
