@@ -136,7 +136,7 @@ def _steps(events: Sequence[Event]) -> list[_Turn | Event]:
         elif event.error_code == _STOPPED:
             turn.was_stopped = True
         else:
-            later = steps[steps.index(turn) + 1 :]
+            later = [] if steps[-1] is turn else steps[steps.index(turn) + 1 :]
             turn.interrupted |= any(not (isinstance(each, Event) and each.actions.compaction) for each in later)
             turn.events.append(event)
     return steps
