@@ -148,3 +148,14 @@ def test_a_card_is_asked_for_again_when_the_index_has_the_last_event(talk: Page)
         talk.evaluate("htmx.trigger(document.body, 'adkweb:waits')")
     with talk.expect_response(lambda response: "/waits/" in response.url, timeout=10_000):
         pass
+
+
+def test_a_field_that_was_made_taller_stays_so_when_its_form_is_drawn_again(talk: Page) -> None:
+    # A style attribute that is copied violates the policy of contents, and the visitor's test fails.
+    talk.evaluate("document.querySelector('#message').style.height = '200px'")  # as dragging its corner does
+    with talk.expect_response(lambda response: "/waits/" in response.url):
+        talk.evaluate(
+            "document.querySelector('#waits input[name=have]').value = ''; htmx.trigger('#waits', 'adkweb:waits')"
+        )
+    until(talk, "() => !document.querySelector('#waits.htmx-request')")
+    expect(talk.locator("#message")).to_have_css("height", "200px")
