@@ -5,8 +5,10 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
+from django.conf import settings
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -29,7 +31,7 @@ from ..reads.lists import existing
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..sources import agents, database, registry
 from ..sources.errors import shown, unusable
-from ..sources.finding import in_shell
+from ..sources.finding import SESSION_FILE, in_shell
 from . import tree
 from .index.tables import names_of, ref_of
 from .selecting import select
@@ -181,7 +183,12 @@ def _why_not(source: str, actor: Actor) -> str:
     if not database.is_read_only(source):
         return why
     where = _READ_ONLY.sub("", registry.sources[source].where)
-    return f"{why} {_('To answer, start it without: %(command)s') % {'command': f'adkweb {in_shell(where)}'}}"
+    if Path(where).parts[-2:] == SESSION_FILE.parts:  # adkweb runs the agents of a folder, not those beside a file
+        where = str(Path(where).parents[1])
+    command = f"adkweb {in_shell(where)}"
+    if source in settings.AGENTS:
+        command += f" --agents {in_shell(f'{source}={settings.AGENTS[source]}')}"
+    return f"{why} {_('To answer, start it without: %(command)s') % {'command': command}}"
 
 
 def _events(source: str, some: Sequence[Waiting], actor: Actor) -> dict[tuple[SessionRef, str], EventView]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,15 +128,18 @@ def test_says_why_no_agent_can_be_started(ref: SessionRef, maria: Browser, setti
 
 
 def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
-    ref: SessionRef, maria: Browser, settings: Settings
+    ref: SessionRef, maria: Browser, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asks = asks_alone(ref)
     settings.READ_ONLY = True
     (card,) = cards(maria, asks)
     assert not card.all("button")
     assert "--read-only" in card.text
-    where = in_shell(registry.sources[ref.source].where)
-    assert f"To answer, start it without: adkweb {where}" in card.text
+    source = registry.sources[ref.source]
+    agents = in_shell(f"{ref.source}={settings.AGENTS[ref.source]}")
+    assert f"To answer, start it without: adkweb {in_shell(source.where)} --agents {agents}" in card.text
+    monkeypatch.setitem(registry.sources, ref.source, replace(source, where="agents/helper/.adk/session.db?mode=ro"))
+    assert "start it without: adkweb agents/helper --agents" in cards(maria, asks)[0].text
     assert not maria.open("session", **asks._asdict()).all("form", class_="composer")
 
 
