@@ -165,6 +165,7 @@ def test_an_empty_home_names_the_folder_that_is_watched(folder: Path, maria: Bro
 def test_the_first_conversation_with_an_agent_can_start_here(folder: Path, maria: Browser, settings: Settings) -> None:
     (folder / "helper").mkdir()
     (folder / "helper" / "agent.py").touch()
+    (folder / "later").mkdir()
     (folder / "notes").mkdir()
     assert not maria.open("home").all("form", action=reverse("start-sessions"))
     settings.RUN_AGENTS = True
@@ -181,6 +182,10 @@ def test_the_first_conversation_with_an_agent_can_start_here(folder: Path, maria
     session = maria.send("new-session", given)["Location"]
     assert "#message" in session
     assert maria.get(session).status_code == 200
+    (folder / "later" / "root_agent.yaml").touch()
+    assert [form.text for form in maria.open("home").all("form", action=reverse("start-sessions"))] == [
+        "New conversation with later"
+    ]
     assert maria.send("start-sessions", sent)["Location"] == reverse("home")
 
 

@@ -149,7 +149,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "figures": shown_figures,
         "edits": edits,
         "folders": registry.folders() if who.runs_everything else [],
-        "startable": agents.without_sessions() if who.runs_everything and not shown and not settings.READ_ONLY else [],
+        "startable": agents.without_sessions() if who.runs_everything and not settings.READ_ONLY else [],
         "refused": registry.refused() if who.runs_everything else [],
     }
     is_asked_again = request.htmx  # type: ignore[attr-defined]
