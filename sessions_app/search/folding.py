@@ -130,7 +130,8 @@ def fold(so_far: Summary, event: Mapping[str, Any], description: Description, se
     spans = _saves(so_far, description, at, seq)
     if description.edit:
         so_far.edited = True
-        so_far.ended = max(so_far.ended, at)  # an edit takes nobody's time
+        if not so_far.open:
+            so_far.ended = max(so_far.ended, at)  # an edit takes nobody's time; one during a run changes nothing in it
     else:
         so_far.spoken = True
         _meet(so_far, description)

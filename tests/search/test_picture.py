@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.search import outline
 from sessions_app.search.outline import CALLS, picture
 from sessions_app.writes.append import append_event
@@ -136,3 +139,18 @@ def test_a_picture_costs_the_same_queries_and_rows_however_many_turns_there_are(
     assert (len(drawn.turns), len(drawn.calls)) == ((CALLS + 20) // 3, (CALLS + 20) // 2)
     assert [turns.last - turns.first for turns in drawn.turns] == [2] * 140
     assert len(captured) <= 4
+
+
+@OWN
+def test_a_turn_takes_as_long_with_an_edit_during_its_run(own: str, source: str) -> None:
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    call, answer = ({name: {"id": "1", "name": "pay"}} for name in ("function_call", "function_response"))
+    began = time.time() - 100
+    for author, part, at in (("user", {"text": "Pay"}, 0), ("helper", call, 1), ("helper", answer, 101)):
+        if part is answer:
+            edit_state(ref, [Entry("step", "pay", ABSENT)], actor=ALICE)
+        append_event(ref, {"author": author, "content": {"parts": [part]}, "timestamp": began + at}, actor=ALICE)
+    feed(source)
+    drawn = picture(ref, actor=SYSTEM)
+    assert drawn
+    assert [round(turn.took.seconds) for turn in drawn.turns] == [101]
