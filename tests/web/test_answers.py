@@ -128,10 +128,12 @@ def test_says_why_no_agent_can_be_started(ref: SessionRef, maria: Browser, setti
 
 
 def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
-    ref: SessionRef, maria: Browser, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ref: SessionRef, maria: Browser, guest: Browser, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asks = asks_alone(ref)
     settings.READ_ONLY = True
+    guest.force_login(somebody("otto", "operator"))
+    assert "start it without" not in cards(guest, asks)[0].text  # it names a path
     (card,) = cards(maria, asks)
     assert not card.all("button")
     assert "--read-only" in card.text
