@@ -140,8 +140,9 @@ def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
     source = registry.sources[ref.source]
     agents = in_shell(f"{ref.source}={settings.AGENTS[ref.source]}")
     assert f"To answer, start it without: adkweb {in_shell(source.where)} --agents {agents}" in card.text
-    monkeypatch.setitem(registry.sources, ref.source, replace(source, where="agents/helper/.adk/session.db?mode=ro"))
-    assert "start it without: adkweb agents/helper --agents" in cards(maria, asks)[0].text
+    with monkeypatch.context() as patch:
+        patch.setitem(registry.sources, ref.source, replace(source, where="agents/helper/.adk/session.db?mode=ro"))
+        assert "start it without: adkweb agents/helper --agents" in cards(maria, asks)[0].text
     assert not maria.open("session", **asks._asdict()).all("form", class_="composer")
 
 
