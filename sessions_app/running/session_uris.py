@@ -30,7 +30,7 @@ def session_uri(alias: str) -> str | None:
         return _of_server(known)
     path = Path(known["ADKWEB"]["path"])
     folder = path.parent.parent
-    if path.parts[-2:] == SESSION_FILE.parts and any((folder / name).exists() for name in agents.CODE):
+    if path.parts[-2:] == SESSION_FILE.parts and agents.is_agent(folder):
         return None
     with database.using(alias) as db, db.cursor() as cursor:
         cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'adk_internal_metadata'")

@@ -5,6 +5,7 @@ admin gave its app the address of a server, that server runs it instead.
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,7 +23,7 @@ from ..models import AgentAddress
 from . import adoption, database, demo, registry
 from .finding import SESSION_FILE, in_shell
 
-CODE: Final = ("agent.py", "__init__.py", "root_agent.yaml")  # one of them makes a folder an agent's
+_AGENT: Final = re.compile(r"\b(root_agent|app)\b")  # what google-adk looks for in a package
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,16 @@ def _agents_in(folder: Path) -> Iterator[Path]:
     """Yields a folder if it is an agent's, else the folders in it that are: those that `adk web` lists."""
     with suppress(OSError):
         below = sorted(each for each in folder.iterdir() if each.name[0] not in "._" and is_folder(each))
-        for each in [folder] if any((folder / name).is_file() for name in CODE) else below:
-            if any((each / name).is_file() for name in CODE):
-                yield each
+        yield from [folder] if is_agent(folder) else filter(is_agent, below)
+
+
+def is_agent(folder: Path) -> bool:
+    """Returns whether a folder is an agent's: `adk web` lists every package, but shows only those with an agent."""
+    if (folder / "agent.py").is_file() or (folder / "root_agent.yaml").is_file():
+        return True
+    with suppress(OSError):
+        return bool(_AGENT.search((folder / "__init__.py").read_text(encoding="utf-8", errors="replace")))
+    return False
 
 
 def start_sessions(folder: Path, *, actor: Actor) -> str:

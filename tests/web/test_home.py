@@ -166,11 +166,14 @@ def test_the_first_conversation_with_an_agent_can_start_here(folder: Path, maria
     (folder / "helper").mkdir()
     (folder / "helper" / "agent.py").touch()
     (folder / "later").mkdir()
-    (folder / "notes").mkdir()
+    for package in (folder, folder / "notes"):
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").touch()
     assert not maria.open("home").all("form", action=reverse("start-sessions"))
     settings.RUN_AGENTS = True
     (form,) = maria.open("home").all("form", action=reverse("start-sessions"))
     assert form.text == "New conversation with helper"
+    assert maria.open("home").texts("h2")[0] == "No sessions yet"
     for unknown in (folder / "notes", folder / "helper" / "..", folder.parent):
         assert maria.send("start-sessions", {"folder": str(unknown)})["Location"] == reverse("home")
     assert not [*folder.rglob("session.db")]
@@ -182,7 +185,7 @@ def test_the_first_conversation_with_an_agent_can_start_here(folder: Path, maria
     session = maria.send("new-session", given)["Location"]
     assert "#message" in session
     assert maria.get(session).status_code == 200
-    (folder / "later" / "root_agent.yaml").touch()
+    (folder / "later" / "__init__.py").write_text("from .flow import root_agent")
     assert [form.text for form in maria.open("home").all("form", action=reverse("start-sessions"))] == [
         "New conversation with later"
     ]
