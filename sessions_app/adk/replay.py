@@ -316,7 +316,7 @@ class Replay(BasePlugin):
             if not self._end and not self._ended_early() and not self._turn.failure:
                 made = made[:-1] if made and made[-1].error_code else made
                 after = self._next(made)
-                self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _told(after), _said(error))
+                self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _summary(after), _said(error))
         self._note_ids(made)
         outcome = self._compared(made) or self._end
         return outcome if outcome and outcome.result != SAME else None
@@ -373,7 +373,7 @@ class Replay(BasePlugin):
             return LlmResponse(**copy.deepcopy(fields))
         asks = f"a call of the model of {author}"
         if number < len(events):
-            raise self._diverged(events[number].id, AGENT, author, _told(events[number]), asks)
+            raise self._diverged(events[number].id, AGENT, author, _summary(events[number]), asks)
         if self._ended_early():
             raise self._stopped(Outcome(SAME))
         made = sum(count for (_author, each), count in self._counts.items() if each == branch)
@@ -510,8 +510,8 @@ class Replay(BasePlugin):
             event = cast(Event, was or now)
             last = was or next(reversed(self._turn.events), self._turn.message)
             tool = next((call.name or "" for call in event.get_function_calls()), "")
-            told = (was and _told(was), now and _told(now))
-            return Outcome(DIVERGED, last.id, _kind_of(event), event.author, tool, *told)
+            summaries = (was and _summary(was), now and _summary(now))
+            return Outcome(DIVERGED, last.id, _kind_of(event), event.author, tool, *summaries)
         before, after = _comparable(was), _comparable(now)
         if before == after:
             return None
@@ -708,7 +708,7 @@ def _arguments(call: types.FunctionCall) -> Any:
     return [_about(call), args.get("toolConfirmation")] if call.name in _ASKING else [args, call.id]
 
 
-def _told(event: Event) -> Any:
+def _summary(event: Event) -> Any:
     """Returns what an event says, in short."""
     calls = {call.name or "": call.args or {} for call in event.get_function_calls()}
     text = "".join(part.text or "" for part in event.content.parts or []) if event.content else ""

@@ -44,7 +44,7 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="package")
-def told_pair(_stage: Stage, valkey: Valkey, new_server: Callable[..., Adkweb]) -> Pair:
+def joined_pair(_stage: Stage, valkey: Valkey, new_server: Callable[..., Adkweb]) -> Pair:
     """Two processes that tell each other by Valkey."""
     first = new_server(*_stage.places.values(), beside=_stage.server, ADKWEB_REDIS_URL=valkey.url)
     return first, new_server(*_stage.places.values(), beside=_stage.server, ADKWEB_REDIS_URL=valkey.url)
@@ -59,7 +59,7 @@ def silent_pair(_stage: Stage, new_server: Callable[..., Adkweb]) -> Pair:
 @pytest.fixture(params=["with-valkey", "without"])
 def pair(request: pytest.FixtureRequest, stage: Stage) -> Pair:
     """Two processes on the same sources."""
-    name = "told_pair" if request.param == "with-valkey" else "silent_pair"
+    name = "joined_pair" if request.param == "with-valkey" else "silent_pair"
     found: Pair = request.getfixturevalue(name)
     return found
 
@@ -83,11 +83,11 @@ def test_two_processes_show_each_others_writes(stage: Stage, form: str, pair: Pa
 
 
 def test_who_watches_is_told_between_processes_by_valkey_and_only_so(
-    stage: Stage, told_pair: Pair, silent_pair: Pair
+    stage: Stage, joined_pair: Pair, silent_pair: Pair
 ) -> None:
     """Nothing but a pointer can tell it, so that this shows that pointers arrive."""
     joe = sign_in(stage.server, "joe")
-    for pair, expected in ((told_pair, "joe\nmaria"), (silent_pair, "maria")):
+    for pair, expected in ((joined_pair, "joe\nmaria"), (silent_pair, "maria")):
         ref = stage.new_session(events=1)
         here = stage.page(ref, server=pair[0])
         here.until(lambda page: page.parts.get("watching") == "maria", "only me")
@@ -99,22 +99,22 @@ def test_who_watches_is_told_between_processes_by_valkey_and_only_so(
         here.until(lambda page: page.parts["watching"] == "maria", "only me again")
 
 
-def test_who_joins_in_one_process_sees_who_watches_in_another(stage: Stage, told_pair: Pair) -> None:
+def test_who_joins_in_one_process_sees_who_watches_in_another(stage: Stage, joined_pair: Pair) -> None:
     ref = stage.new_session(events=1)
-    stage.page(ref, server=told_pair[0]).until_all()
-    there = stage.page(ref, sign_in(stage.server, "joe"), server=told_pair[1])
+    stage.page(ref, server=joined_pair[0]).until_all()
+    there = stage.page(ref, sign_in(stage.server, "joe"), server=joined_pair[1])
     there.until(lambda page: page.parts.get("watching") == "joe\nmaria", "both", seconds=10)
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_what_one_process_is_told_is_a_pointer_and_no_content(
-    stage: Stage, form: str, told_pair: Pair, valkey: Valkey
+    stage: Stage, form: str, joined_pair: Pair, valkey: Valkey
 ) -> None:
     ref = stage.new_session(form)
     with redis.Redis.from_url(valkey.url) as client, client.pubsub() as heard:
         heard.psubscribe("*")
         assert heard.get_message(timeout=10)
-        write_through(told_pair[0], stage.me, ref, "the secret")
+        write_through(joined_pair[0], stage.me, ref, "the secret")
         found: list[bytes] = []
 
         def listen() -> bool:
@@ -128,29 +128,29 @@ def test_what_one_process_is_told_is_a_pointer_and_no_content(
 
 
 def test_what_an_agent_says_in_one_process_is_shown_in_another(
-    stage: Stage, told_pair: Pair, valkey: Valkey, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, joined_pair: Pair, valkey: Valkey, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import msgpack
 
     ref = stage.new_session(events=1)
-    there = stage.page(ref, server=told_pair[1]).until_all()
-    told: list[dict[str, Any]] = []
+    there = stage.page(ref, server=joined_pair[1]).until_all()
+    sent: list[dict[str, Any]] = []
     settings.REDIS_URL = valkey.url
-    monkeypatch.setattr(broadcast, "tell", lambda what, ref, **more: told.append({"what": what, "key": [*ref], **more}))
+    monkeypatch.setattr(broadcast, "tell", lambda what, ref, **more: sent.append({"what": what, "key": [*ref], **more}))
     runs.hear(ref, {"author": "agent", "partial": True, "content": {"parts": [{"text": "Hello"}]}})
     runs.be_silent(ref)
     with redis.Redis.from_url(valkey.url) as client:
         for channel in client.pubsub_channels("*"):
-            client.publish(channel, msgpack.packb({"type": "move", "people": [], "process": "another", **told[0]}))
+            client.publish(channel, msgpack.packb({"type": "move", "people": [], "process": "another", **sent[0]}))
     spoken = {"author": "agent", "from": 0, "more": "Hello"}
     there.until(lambda page: any(message.get("spoken") == spoken for message in page.messages), "what the agent says")
 
 
-def test_a_message_that_is_no_pointer_harms_nobody(stage: Stage, told_pair: Pair, valkey: Valkey) -> None:
+def test_a_message_that_is_no_pointer_harms_nobody(stage: Stage, joined_pair: Pair, valkey: Valkey) -> None:
     import msgpack
 
     ref, joe = stage.new_session(events=1), sign_in(stage.server, "joe")
-    here = stage.page(ref, server=told_pair[0]).until_all()
+    here = stage.page(ref, server=joined_pair[0]).until_all()
     good = {"type": "move", "what": "events", "key": list(ref), "people": [], "process": "another"}
     bad = [
         msgpack.packb({}),
@@ -171,7 +171,7 @@ def test_a_message_that_is_no_pointer_harms_nobody(stage: Stage, told_pair: Pair
                 client.publish(channel, message)
     stage.append(ref)
     here.until_all()
-    meet(stage, here, ref, joe, told_pair[1])
+    meet(stage, here, ref, joe, joined_pair[1])
     assert here.end is None
 
 
@@ -194,44 +194,44 @@ def meet(stage: Stage, here: Page, ref: SessionRef, who: str, server: Adkweb) ->
     "Live pages", "An open page doesn't miss anything if Redis, PostgreSQL or adkweb itself is down for a while."
 )
 def test_losing_valkey_loses_no_event_and_it_is_used_again_when_it_is_back(
-    stage: Stage, form: str, told_pair: Pair, valkey: Valkey
+    stage: Stage, form: str, joined_pair: Pair, valkey: Valkey
 ) -> None:
     ref, joe = stage.new_session(form), sign_in(stage.server, "joe")
-    pages = [stage.page(ref, server=server) for server in told_pair]
+    pages = [stage.page(ref, server=server) for server in joined_pair]
     for page in pages:
         page.until(lambda page: "status" in page.parts, "the first message")
-    write_through(told_pair[0], stage.me, ref, "before")
+    write_through(joined_pair[0], stage.me, ref, "before")
     valkey.stop()
     try:
         began = time.monotonic()
         for number in range(4):
-            write_through(told_pair[number % 2], stage.me, ref, f"without {number}")
+            write_through(joined_pair[number % 2], stage.me, ref, f"without {number}")
         print(f"\n{form}: four writes through pages without Valkey took {time.monotonic() - began:.2f} s")
-        late = stage.page(ref, server=told_pair[1])
+        late = stage.page(ref, server=joined_pair[1])
         for page in (*pages, late):
             assert len(page.until_all().seen) == 5
     finally:
         valkey.start()
     for number in range(4):
-        write_through(told_pair[number % 2], stage.me, ref, f"after {number}")
+        write_through(joined_pair[number % 2], stage.me, ref, f"after {number}")
     for page in (*pages, late):
         assert len(page.until_all().seen) == 9
     # Pointers arrive again: nothing else tells this process who watches in the other.
-    meet(stage, pages[0], ref, joe, told_pair[1])
+    meet(stage, pages[0], ref, joe, joined_pair[1])
 
 
 def test_a_valkey_that_answers_nothing_delays_no_write_and_no_event(
-    stage: Stage, told_pair: Pair, valkey: Valkey
+    stage: Stage, joined_pair: Pair, valkey: Valkey
 ) -> None:
     ref = stage.new_session()
-    page = stage.page(ref, server=told_pair[1])
+    page = stage.page(ref, server=joined_pair[1])
     page.until(lambda page: "status" in page.parts, "the first message")
     assert valkey.process
     os.kill(valkey.process.pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
         for number in range(5):
-            write_through(told_pair[0], stage.me, ref, f"message {number}")
+            write_through(joined_pair[0], stage.me, ref, f"message {number}")
         took = time.monotonic() - began
         page.until_all()
         print(f"\nfive writes beside a Valkey that hangs took {took:.2f} s")
