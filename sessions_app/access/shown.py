@@ -26,10 +26,11 @@ _LONGEST_NAME: Final = 100  # characters: none that `Mask.passes` looks for is l
 
 class Mask(Protocol):
     """Hides values of an app: returns a state with full keys (`user:card`), or an event, with other values or fewer
-    keys; the same object if it hides nothing. `harmless` is for the caller, to remember texts in which it hides
-    nothing."""
+    keys; the same object if it hides nothing. Without `has_rules`, that is only secrets. `harmless` is for the caller, to
+    remember texts in which it hides nothing."""
 
     harmless: set[int]
+    has_rules: bool
 
     def passes(self, text: str) -> bool:
         """Checks quickly that nothing in a JSON text is hidden: True is certain."""

@@ -31,7 +31,7 @@ def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | 
 
     Raises Invalid, NotAllowed, NotFound, SourceError, and NotRecorded if that can't be recorded."""
     check_may_reveal(ref, actor)
-    why = _checked(reason)
+    why = checked(reason)
     value = stored_state(ref, only, None).get(name, ABSENT)
     if value is ABSENT:
         raise NotFound(_("There's no key “%(key)s” in this state.") % {"key": name})
@@ -44,7 +44,7 @@ def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | 
 def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
     """Returns an event as it is stored. Raises what `key` does."""
     check_may_reveal(ref, actor)
-    why = _checked(reason)
+    why = checked(reason)
     stored = timeline.event(ref, event_id, actor=SYSTEM)
     if stored.size:
         raise Invalid(_("This event is too large to show here."))
@@ -54,7 +54,8 @@ def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
     return stored.data
 
 
-def _checked(reason: str) -> str:
+def checked(reason: str) -> str:
+    """Returns a reason without blanks around it. Raises Invalid if it is none."""
     reason = reason.strip()
     if not reason:
         raise Invalid(_("Enter a reason. It will be recorded."))

@@ -24,7 +24,7 @@ from django.core.files.storage import FileSystemStorage
 _STYLES: Final = """
     tokens base layout menu html/shared html/controls session/timeline html/values html/forms html/notices html/markdown
     html/tables session/event session/chat session/trace edits/edit edits/queued html/live transfer/imports
-    access/tokens masking access/second_factor settings history/moment errors home/home
+    transfer/make_test access/tokens masking access/second_factor settings history/moment errors home/home
     checks/schema session/labels history/strip session/chosen_range history/pins drift agent_view html/difference
     history/history
     compare/compare compare/state artifacts edits/fork edits/log edits/undo edits/rewind audit

@@ -34,10 +34,10 @@ from .items import Fault, Item, Reader, open_file
 class Format:
     """A kind of file or database that sessions are exported to, or imported from.
 
-    `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None
-    if the format can only be read, or if it is written by `write_one`, which gets a session; both also get whether the
-    items have the secrets of credentials, and the names of rows that are left out. `suffix` is that of its files, with
-    the dot. An export to a `lossless` format can be imported again without any difference but these secrets and rows.
+    `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` gets the
+    items, whether they have the secrets of credentials, and the names of rows that are left out; `write_one` gets one
+    session, of which it writes more than its items say. `suffix` is that of its files, with the dot. An export to a
+    `lossless` format can be imported again without any difference but these secrets and rows.
 
     Lists in the terminal describe it with `what`, pages with `words`; `offer` is its entry in the export menu, if it
     has one. A JSON object with all of some `names` is of this format.
@@ -81,6 +81,7 @@ FORMATS: Final[dict[str, Format]] = {
         "cases of ADK's evaluation: what a conversation says",
         evalset.read,
         evalset.write,
+        write_one=recording.write_case,
         suffix=".evalset.json",
         words=gettext_lazy("eval cases"),
         offer=gettext_lazy("The conversation as an eval case for adk eval."),
@@ -102,7 +103,6 @@ FORMATS: Final[dict[str, Format]] = {
         write_one=recording.write,
         suffix="_test.py",
         words=gettext_lazy("a test for pytest"),
-        offer=gettext_lazy("A test for pytest that replays the session."),
         one_session=True,
         mime_type="text/x-python",
     ),
@@ -143,10 +143,12 @@ def export(  # noqa: PLR0913  (what the file is to hold)
     secrets: bool = False,
     left_out: exporting.Damaged | None = None,
     hiding: Hiding | None = None,
+    reason: str = "",
 ) -> Iterator[bytes]:
     """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes. With
     `secrets`, which only the terminal uses, nothing is hidden. Rows that are `left_out` are named in the first line of
-    jsonl. With `hiding`, a file is only for reading.
+    jsonl. With `hiding`, a file is only for reading. With a `reason`, which is recorded, a session is written as it is
+    stored, but without secrets: the caller has checked that the actor may reveal it.
 
     Raises Invalid if the format holds one session and none is named, or if it can't hold secrets; and what reading a
     source raises.
@@ -157,19 +159,18 @@ def export(  # noqa: PLR0913  (what the file is to hold)
     about = SessionRef(source, only.app or "", only.user or "", only.session or "")
     damaged = len(left_out.rows) if left_out else 0
     noted: dict[str, Any] = {"secrets": secrets or None, "left_out": damaged or None, "hidden": bool(hiding) or None}
-    record("exported", actor.name, ref=about, format=name, **noted)
-    actor = SYSTEM if secrets else actor
-    if form.write_one is None:
-        assert form.write  # noqa: S101  it is one of WRITTEN
+    record("exported", actor.name, ref=about, format=name, reason=reason, **noted)
+    actor = SYSTEM if secrets or reason else actor
+    if form.write_one and only.app is not None and only.user is not None and only.session is not None:
+        return form.write_one(SessionRef(source, only.app, only.user, only.session), actor, left_out, hiding)
+    if form.write:
         items = exporting.items(source, only, actor=actor, left_out=left_out)
         items = told(_while_allowed(items, actor))
         names = left_out.names if left_out else []
         if hiding:
             items, names = hiding.items(items), hiding.names(names)
         return form.write(items, secrets, names)
-    if only.app is None or only.user is None or only.session is None:
-        raise Invalid("This format holds one session: name it by --app, --user and --session.")
-    return form.write_one(SessionRef(source, only.app, only.user, only.session), actor, left_out, hiding)
+    raise Invalid("This format holds one session: name it by --app, --user and --session.")
 
 
 def export_sessions(

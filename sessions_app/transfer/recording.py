@@ -1,6 +1,7 @@
 """Writes a stored session as a replay takes it (adk/replay.py): its events, and the state before the first of them.
 
-`write` puts it into a test for pytest.
+`write` puts it into a test for pytest. `write_case` writes a case for ADK's evaluation, with the state before its first
+message.
 """
 
 import json
@@ -9,16 +10,21 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
 from ..access.handles import shown_ref
 from ..access.shown import mask_of
+from ..domain import credentials
 from ..domain.errors import Invalid
+from ..domain.event import delta_of
+from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
 from ..domain.state import APP, UNKNOWN, USER
 from ..history import moments
+from ..sources import database
 from . import exporting
+from .formats import evalset
 from .hiding import Hiding
-from .items import EventItem
+from .items import EventItem, SessionItem, canonical
 
 MOST: Final = 10_000  # events
 _TEST: Final = """\
@@ -47,9 +53,23 @@ def write(
 ) -> Iterator[bytes]:
     """Writes a test for pytest. What rules hide from the actor is dots, and the test says so. Raises what `of` raises."""
     recording = of(ref, actor=actor)
+    if actor is SYSTEM:
+        recording = credentials.without(recording)
     note = _NOTE if mask_of(actor, ref.app_name).has_dots(recording) else ""
     # In JSON without other characters than ASCII's, three quotes never follow each other.
     yield _TEST.format(note=note, recording=json.dumps(recording, indent=1)).encode()
+
+
+def write_case(
+    ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None, hiding: Hiding | None = None
+) -> Iterator[bytes]:
+    """Writes a case for ADK's evaluation. Raises what `of` raises."""
+    items = exporting.items(ref.source, exporting.Filter(*ref[1:]), actor=actor, left_out=left_out)
+    first = next(filter(_is_message, _events(ref, actor, left_out)), None)
+    if first and database.has_order(ref.source):
+        state = canonical(_state_before(ref, first["id"], actor))
+        items = (each._replace(initial_state=state) if isinstance(each, SessionItem) else each for each in items)
+    yield from evalset.write(hiding.items(items) if hiding else items)
 
 
 def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
@@ -60,26 +80,34 @@ def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
     has something that isn't JSON."""
     events, state, known = list[dict[str, Any]](), dict[str, Any](), dict[str, Any]()
     for event in _events(ref, actor):
-        is_message = event.get("author") == "user" and (event.get("content") or {}).get("parts")
-        if not events or is_message:
-            then = moments.state_at(ref, event["id"], before=True, actor=actor).state.merged()
-            then = {key: value for key, value in then.items() if value is not UNKNOWN}
+        if not events or _is_message(event):
+            then = _state_before(ref, event["id"], actor)
             if not events:
                 state = known = then
             shared = {key: then.get(key) for key in {**known, **then} if key.startswith((APP, USER))}
             if changed := {key: value for key, value in shared.items() if value != known.get(key)}:
                 events.append({"author": "user", "timestamp": event["timestamp"], "actions": {"state_delta": changed}})
             known = then
-        known = known | (event.get("actions") or {}).get("state_delta", {})
+        known = known | delta_of(event)
         events.append(event)
     _source, app, user, session = shown_ref(ref, actor)
     return {"appName": app, "userId": user, "id": session, "state": state, "events": events}
 
 
-def _events(ref: SessionRef, actor: Actor) -> Iterator[dict[str, Any]]:
+def _state_before(ref: SessionRef, event_id: str, actor: Actor) -> dict[str, Any]:
+    """Returns the state before an event, `user:` and `app:` keys included."""
+    then = moments.state_at(ref, event_id, before=True, actor=actor).state.merged()
+    return {key: value for key, value in then.items() if value is not UNKNOWN}
+
+
+def _is_message(event: dict[str, Any]) -> bool:
+    return event.get("author") == "user" and bool(as_object(event.get("content")).get("parts"))
+
+
+def _events(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None) -> Iterator[dict[str, Any]]:
     after, left = None, MOST + 1
     while left > 0:
-        some, after = exporting.events(ref, after, left, actor)
+        some, after = exporting.events(ref, after, left, actor, left_out)
         left -= len(some)
         for each in some:
             yield _event(each)
@@ -90,4 +118,4 @@ def _events(ref: SessionRef, actor: Actor) -> Iterator[dict[str, Any]]:
 
 def _event(item: EventItem) -> dict[str, Any]:
     names = {"id": item.id, "invocation_id": item.invocation_id, "timestamp": item.timestamp}
-    return {**json.loads(item.text), **names}
+    return {**as_object(json.loads(item.text)), **names}

@@ -20,7 +20,7 @@ from .naming import UserSegment
 from .privacy import erase, export, retention
 from .search import bulk_actions, histogram, palette, params, results, views
 from .session import chosen_range, event, labels, modes, page, reveal, trace, updates
-from .transfer import imports
+from .transfer import imports, make_test
 
 register_converter(Segment, "name")
 register_converter(UserSegment, "user")
@@ -163,6 +163,7 @@ urlpatterns = [
     path(SESSION + "artifacts/<name:artifact>/<int:version>/image/", artifacts.image, name="artifact-image"),
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", imports.export_session, name="session-export"),
+    path(SESSION + "test/", make_test.make_test, name="make-test"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
     path(SESSION + "waits/", answers.of_session, name="waits"),
     path(SESSION + "answer/", answers.answer, name="answer"),

@@ -1,5 +1,6 @@
 // [data-copy="text"] (or data-copy-from="#id" for the text of an element) copies; data-copied is shown for 1.5 s and said
 // to screen readers. [data-copy-view] copies the address of what is shown, with the row that had the focus last.
+// [data-copy-answer] copies the file that its form would download in this format.
 (() => {
   const SAID_MS = 1_500;
   let row; // of the timeline
@@ -45,22 +46,39 @@
     return done;
   }
 
+  /** What a form answers, if a button of it says the format. What is wrong is shown as if the file were downloaded. */
+  async function answered({ form, value }) {
+    const body = new FormData(form);
+    body.set("format", value);
+    const answer = await fetch(form.action, { method: "POST", body });
+    if (answer.ok) return answer.blob();
+    form.querySelector(`[name=format][value=${value}]`).click();
+    throw new Error(answer.statusText);
+  }
+
+  /** Copies a text, or a blob that is promised at the click: later, some browsers refuse to copy. */
   async function copy(text) {
     try {
-      await navigator.clipboard.writeText(text);
+      if (typeof text === "string") await navigator.clipboard.writeText(text);
+      else await navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]);
       return true;
     } catch {
-      return copyOld(text);
+      return copyOld(typeof text === "string" ? text : await (await text).text());
     }
   }
 
+  function textOf(button) {
+    const { copyAnswer, copyFrom, copyView, copy: given } = button.dataset;
+    if (copyAnswer !== undefined) return answered(button);
+    if (copyView !== undefined) return view();
+    return (copyFrom ? document.querySelector(copyFrom)?.textContent : given) ?? "";
+  }
+
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy], [data-copy-from], [data-copy-view]");
+    const button = event.target.closest("[data-copy], [data-copy-from], [data-copy-view], [data-copy-answer]");
     if (!button) return;
     event.preventDefault();
-    const { copyFrom, copyView, copy: given } = button.dataset;
-    const text = copyView === undefined ? (copyFrom ? document.querySelector(copyFrom)?.textContent : given) : view();
-    if (!(await copy(text ?? ""))) return;
+    if (!(await copy(textOf(button)).catch(() => false))) return;
     button.classList.add("copied");
     announce(button.dataset.copied ?? "");
     setTimeout(() => button.classList.remove("copied"), SAID_MS);

@@ -83,6 +83,7 @@ PAGES: Final = {
     "erase a user": path("u", *GUARDED[:3], end="erase/"),
     "guarded session": GUARDED_SESSION,
     "hold": GUARDED_SESSION + "hold/",
+    "make a test": GUARDED_SESSION + "test/",
     "reveal": GUARDED_SESSION + "reveal/?" + urlencode({"key": KEY}),
     "edit": GUARDED_SESSION + "edit/?" + urlencode({"key": KEY}),
     "history": GUARDED_SESSION + "history/?" + urlencode({"key": TEMPLATE}),

@@ -26,7 +26,7 @@ Line = dict[str, Any]
 def exported(source: str, form: str = "jsonl", **only: str) -> bytes:
     """A source as a file."""
     write, write_one = FORMATS[form].write, FORMATS[form].write_one
-    if write_one:
+    if write_one and only.keys() >= {"app", "user", "session"}:
         return b"".join(write_one(SessionRef(source, only["app"], only["user"], only["session"]), SYSTEM, None, None))
     assert write
     return b"".join(write(exporting.items(source, exporting.Filter(**only), actor=SYSTEM)))

@@ -259,6 +259,8 @@ POSTS: Final = [
     Post("save-view", "read", sent=fixed(name="mine", q="app:booking", sort="", cols="")),
     Post("change-view", "own", World.view, fixed(name="other", q="", sort="", cols="")),
     Post("delete-view", "own", World.view),
+    Post("make-test", "read", World.session, fixed(format="test")),
+    Post("make-test", "reveal", World.session, fixed(format="evalset", reason="r")),
     Post("watch-view", "read", World.view, fixed(on="1")),
     Post("webhook", "own", of_hook, fixed(do="remove")),
     Post("chosen", "append", sent=chosen("edit")),

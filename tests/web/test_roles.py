@@ -42,7 +42,7 @@ NEEDS: Final[dict[str, str]] = {
         app-history save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
-        artifact-versions artifact-file artifact-image context session-export drift event forks delivery
+        artifact-versions artifact-file artifact-image context session-export make-test drift event forks delivery
         event-json event-data""",
     "operate": "dismiss answer say continue stop test-agent stop-agent agent-output",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo

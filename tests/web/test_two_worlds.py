@@ -63,6 +63,7 @@ ASKED: Final = (
         "session-history",
         "compare",
         "session-export",
+        "make-test",
     ),
 )
 ONCE: Final = re.compile(

@@ -24,6 +24,7 @@ from ...domain.summary import Piece, cut_off, media_name, summary, tool_name
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ...transfer import FORMATS, Format
+from ...trying import making
 from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
@@ -170,8 +171,10 @@ def may_reveal(context: Context, ref: SessionRef) -> bool:
 
 @register.simple_tag
 def export_formats(one: bool) -> list[tuple[str, Format]]:
-    """Returns the formats that the menu of exports offers, by name: of one session, or of several."""
-    return [(name, form) for name, form in FORMATS.items() if form.offer and (one or not form.one_session)]
+    """Returns the formats that the menu of exports offers, by name: of one session, or of several. Tests of one have a page
+    of their own."""
+    offered = [(name, form) for name, form in FORMATS.items() if form.offer]
+    return [(name, form) for name, form in offered if (name not in making.FORMATS if one else not form.one_session)]
 
 
 # --- Numbers ---------------------------------------------------------------------------------------------------------

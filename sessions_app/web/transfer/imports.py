@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
 from django import forms
@@ -39,6 +40,7 @@ from ..html.render import page
 from ..request import actor
 
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
+_NO_NAME: Final = re.compile(r"\W+")
 _NAME_LENGTH: Final = 100
 _MOST_KEYS: Final = 20
 _SWAPPED: Final = (400, 409)  # the statuses whose answers base.html tells htmx to show in the page
@@ -93,15 +95,24 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter, title: st
     user = only.user and user_for_reader(source, str(only.app), only.user)
     if hiding:
         title, user = hiding.title(title), user and hiding.user(user)
-    names = [title] if name == "html" and title else [only.app, user, only.session]
-    file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + form.suffix
-    disposition = content_disposition_header(as_attachment=True, filename=file)
+    file = file_name([title] if name == "html" and title else [only.app, user, only.session], form.suffix)
     left_out = exporting.damaged(source, only, actor=actor(request)) if "skip_damaged" in request.GET else None
-    return streamed(
-        written(name, source, only, actor=actor(request), left_out=left_out, hiding=hiding),
-        form.mime_type,
-        {"Content-Disposition": str(disposition), **left_out_header(left_out)},
-    )
+    pieces = written(name, source, only, actor=actor(request), left_out=left_out, hiding=hiding)
+    return download(pieces, file, form.mime_type, left_out_header(left_out))
+
+
+def file_name(names: Iterable[str | None], suffix: str) -> str:
+    """Returns a harmless name for a file. Python can import it if it is Python's."""
+    unsafe, between = (_NO_NAME, "_") if suffix.endswith(".py") else (_UNSAFE, "-")
+    return between.join(unsafe.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + suffix
+
+
+def download(
+    pieces: Iterable[bytes], file: str, mime_type: str, headers: dict[str, str] | None = None
+) -> StreamingHttpResponse:
+    """Answers with a file."""
+    disposition = content_disposition_header(as_attachment=True, filename=file)
+    return streamed(pieces, mime_type, {"Content-Disposition": str(disposition), **(headers or {})})
 
 
 # --- Import -----------------------------------------------------------------------------------------------------------
