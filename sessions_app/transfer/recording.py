@@ -76,8 +76,8 @@ def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
     """Returns a session as its actor may see it.
 
     What other sessions have written to `user:` and `app:` keys before a message is an event without content before it. A
-    key whose value can't be known is left out. Raises NotFound, SourceError, and Invalid for a session that is too long or
-    has something that isn't JSON."""
+    key whose value can't be known is left out, unless nothing is known to have written it. Raises NotFound, SourceError,
+    and Invalid for a session that is too long or has something that isn't JSON."""
     events, state, known = list[dict[str, Any]](), dict[str, Any](), dict[str, Any]()
     for event in _events(ref, actor):
         if not events or _is_message(event):
@@ -95,8 +95,14 @@ def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
 
 
 def _state_before(ref: SessionRef, event_id: str, actor: Actor) -> dict[str, Any]:
-    """Returns the state before an event, `user:` and `app:` keys included."""
-    then = moments.state_at(ref, event_id, before=True, actor=actor).state.merged()
+    """Returns the state before an event, `user:` and `app:` keys included. A key that no event is known to have written has
+    the value of now."""
+    moment = moments.state_at(ref, event_id, before=True, actor=actor)
+    then = moment.state.merged()
+    if unknown := [key for key, value in then.items() if value is UNKNOWN]:
+        written = moments.state_now(ref, actor=actor).writers
+        now = {key: value for key, value in moment.now.merged().items() if key not in written}
+        then |= {key: now.get(key, UNKNOWN) for key in unknown}
     return {key: value for key, value in then.items() if value is not UNKNOWN}
 
 

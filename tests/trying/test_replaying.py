@@ -14,7 +14,9 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.transfer import recording
 from sessions_app.trying import replaying
 from sessions_app.trying.replaying import DIVERGED, SAME, UNDECIDED, Replayed
+from sessions_app.writes.sessions import create_session
 from tests.support.people import ALICE
+from tests.support.stored import execute
 from tests.trying.conftest import AGENTS, say, visit
 
 pytestmark = pytest.mark.django_db
@@ -43,6 +45,13 @@ def test_between_two_messages_others_may_have_written_for_the_user(shop: str) ->
     deltas = [each.get("actions", {}).get("state_delta") for each in recording.of(ref, actor=SYSTEM)["events"]]
     assert {"user:visits": 2} in deltas
     assert replayed(ref)[0].result == SAME
+
+
+def test_a_key_that_no_event_wrote_has_the_value_of_now(shop: str) -> None:
+    say(create_session(shop, "shop", "ana", session_id="s0", actor=SYSTEM), "shop", state_delta={"user:a": 1})
+    execute(shop, "UPDATE user_states SET state = %s", ['{"tier": "gold", "a": 1}'])
+    ref = visit(shop, "s1", 1)
+    assert recording.of(ref, actor=SYSTEM)["state"] == {"user:tier": "gold", "user:a": 1}
 
 
 def test_a_divergence_names_its_event_and_shows_no_hidden_value(shop: str) -> None:

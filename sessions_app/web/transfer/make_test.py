@@ -62,7 +62,7 @@ _EVAL: Final = (
         "real. Checks tools and arguments, and how alike the answers are."
     ),
     gettext_lazy(
-        "Doesn't check the state. Can't pass if the agent asked for a confirmation or a sign-in, or if a turn failed. "
+        "Doesn't check the state. Can't pass if the agent asked a person, such as for a confirmation, or if a turn failed. "
         "Needs google-adk[eval]."
     ),
 )
