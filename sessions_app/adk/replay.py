@@ -205,7 +205,7 @@ class Replay(BasePlugin):
     """An ADK plugin that runs a recorded session again, without models and tools. Use it for one session.
 
     `recording` is a session as google-adk writes it in JSON, or a dict of it; but its `state` is that before the first
-    event. Keys of app and user have their prefix.
+    event. Keys of app and user have their prefix. It may also have a list `unknown`: keys whose value then isn't known.
     """
 
     def __init__(self, recording: str | bytes | Mapping[str, Any]) -> None:
@@ -215,6 +215,7 @@ class Replay(BasePlugin):
         self._user_id: str = given.get("userId") or given.get("user_id") or "user"
         self._session_id: str = given.get("id") or "session"
         self._state: dict[str, Any] = dict(given.get("state") or {})
+        self._unknown: frozenset[str] = frozenset(given.get("unknown") or ())
         # From JSON, so that google-adk reads the bytes of files and thoughts.
         self._steps = _steps([Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])])
         self._sessions, self._artifacts = InMemorySessionService(), _Artifacts()
@@ -535,6 +536,9 @@ class Replay(BasePlugin):
         if isinstance(before, dict) and isinstance(after, dict):
             keys = [key for key in {**before, **after} if before.get(key, _ABSENT) != after.get(key, _ABSENT)]
             before, after = ({key: each[key] for key in keys if key in each} for each in (before, after))
+            if what == STATE and (unknown := self._unknown.intersection(keys)):
+                why = f"the value of {min(unknown)} before this session isn't known"
+                return Outcome(UNDECIDED, was.id, what, was.author, tool, why=why)
         return Outcome(DIVERGED, was.id, what, was.author, tool, before, after)
 
 

@@ -67,23 +67,25 @@ def write_case(
     items = exporting.items(ref.source, exporting.Filter(*ref[1:]), actor=actor, left_out=left_out)
     first = next(filter(_is_message, _events(ref, actor, left_out)), None)
     if first and database.has_order(ref.source):
-        state = canonical(_state_before(ref, first["id"], actor))
-        items = (each._replace(initial_state=state) if isinstance(each, SessionItem) else each for each in items)
+        state, _unknown = _state_before(ref, first["id"], actor)
+        items = (
+            each._replace(initial_state=canonical(state)) if isinstance(each, SessionItem) else each for each in items
+        )
     yield from evalset.write(hiding.items(items) if hiding else items)
 
 
 def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
     """Returns a session as its actor may see it.
 
-    What other sessions have written to `user:` and `app:` keys before a message is an event without content before it. A
-    key whose value can't be known is left out, unless nothing is known to have written it. Raises NotFound, SourceError,
-    and Invalid for a session that is too long or has something that isn't JSON."""
-    events, state, known = list[dict[str, Any]](), dict[str, Any](), dict[str, Any]()
+    What other sessions have written to `user:` and `app:` keys before a message is an event without content before it. Such
+    keys whose value before the first event can't be known are `unknown`. Raises NotFound, SourceError, and Invalid for a
+    session that is too long or has something that isn't JSON."""
+    events, state, known, unknown = list[dict[str, Any]](), dict[str, Any](), dict[str, Any](), list[str]()
     for event in _events(ref, actor):
         if not events or _is_message(event):
-            then = _state_before(ref, event["id"], actor)
+            then, left_out = _state_before(ref, event["id"], actor)
             if not events:
-                state = known = then
+                state, unknown, known = then, left_out, then
             shared = {key: then.get(key) for key in {**known, **then} if key.startswith((APP, USER))}
             if changed := {key: value for key, value in shared.items() if value != known.get(key)}:
                 events.append({"author": "user", "timestamp": event["timestamp"], "actions": {"state_delta": changed}})
@@ -91,19 +93,21 @@ def of(ref: SessionRef, *, actor: Actor) -> dict[str, Any]:
         known = known | delta_of(event)
         events.append(event)
     _source, app, user, session = shown_ref(ref, actor)
-    return {"appName": app, "userId": user, "id": session, "state": state, "events": events}
+    return {"appName": app, "userId": user, "id": session, "state": state, "unknown": unknown, "events": events}
 
 
-def _state_before(ref: SessionRef, event_id: str, actor: Actor) -> dict[str, Any]:
-    """Returns the state before an event, `user:` and `app:` keys included. A key that no event is known to have written has
-    the value of now."""
+def _state_before(ref: SessionRef, event_id: str, actor: Actor) -> tuple[dict[str, Any], list[str]]:
+    """Returns the state before an event, `user:` and `app:` keys included, and those of them whose value can't be known. A
+    key that no event is known to have written has the value of now."""
     moment = moments.state_at(ref, event_id, before=True, actor=actor)
     then = moment.state.merged()
-    if unknown := [key for key, value in then.items() if value is UNKNOWN]:
+    unknown = sorted(key for key, value in then.items() if value is UNKNOWN)
+    if unknown:
         written = moments.state_now(ref, actor=actor).writers
         now = {key: value for key, value in moment.now.merged().items() if key not in written}
         then |= {key: now.get(key, UNKNOWN) for key in unknown}
-    return {key: value for key, value in then.items() if value is not UNKNOWN}
+    known = {key: value for key, value in then.items() if value is not UNKNOWN}
+    return known, [key for key in unknown if key not in known and key.startswith((APP, USER))]
 
 
 def _is_message(event: dict[str, Any]) -> bool:

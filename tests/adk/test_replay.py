@@ -531,6 +531,14 @@ def test_the_state_before_the_first_event_is_that_of_the_recording() -> None:
     assert replayed(recording, make()).expected == {"visits": 8}
 
 
+def test_what_depends_on_a_key_whose_value_was_not_known_is_undecided() -> None:
+    make = partial(agent, "clerk", before_agent_callback=greet)
+    recording = asyncio.run(record(make("Hi!"), "Hello", state={"visits": 7}))
+    outcome = replayed({**recording, "state": {}, "unknown": ["visits"]}, make())
+    assert (outcome.result, outcome.event) == (UNDECIDED, recording["events"][1]["id"])
+    assert outcome.why == "the value of visits before this session isn't known"
+
+
 def test_a_session_without_a_message_is_undecided() -> None:
     assert replayed({"events": []}, agent("clerk")).why == "nobody has written to the agent in this session"
 
