@@ -53,7 +53,7 @@ _PYTEST: Final = (
         "Replays the session with the agent's code of today, without its model and tools. Checks the order of agents and "
         "tools, arguments, state and text, edits included."
     ),
-    gettext_lazy("Doesn't notice when a tool returns something else. Needs google-adk and adkweb, but no server."),
+    gettext_lazy("Doesn't notice what a tool returns or writes. Needs google-adk and adkweb, but no server."),
 )
 _EVAL: Final = (
     gettext_lazy("An eval case for adk eval"),
