@@ -1,10 +1,11 @@
 """Replays sessions in the interpreter of their agents: `python replayer.py`.
 
-replaying.py starts it. This file imports the standard library, google-adk and adk/replay.py; adkweb isn't installed there.
+replaying.py starts it. This file imports the standard library, google-adk, closing.py and adk/replay.py; adkweb isn't
+installed there.
 Its first line of standard input says which agent, in JSON, and each line after it is a recording. It answers each with a
 line: {"ready": true} or {"error": …}, then an outcome for each recording.
 
-Once the agent is loaded, nothing here can reach the network or start a process, unless the code of agents may run.
+Once the agent is loaded, closing.py lets nothing reach the network or start a process, unless the code of agents may run.
 """
 
 import asyncio
@@ -13,12 +14,7 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
-
-_REFUSED: Final = {
-    *("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"),
-    *("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn"),
-}
+from typing import Any
 
 
 def main() -> None:
@@ -26,10 +22,11 @@ def main() -> None:
     orders, answers = _take_over_streams()
     here = Path(__file__).resolve()
     sys.path[:] = [each for each in sys.path if Path(each).resolve() != here.parent]  # an agent has modules of its own
-    sys.path.insert(0, str(here.parent.parent / "adk"))
+    sys.path[:0] = [str(here.parent), str(here.parent.parent / "adk")]
+    import closing  # type: ignore[import-not-found]
     import replay  # type: ignore[import-not-found]
 
-    del sys.path[0], sys.modules["replay"]
+    del sys.path[:2], sys.modules["closing"], sys.modules["replay"]
     order = json.loads(orders.readline())
     try:
         from google.adk.cli.utils.agent_loader import AgentLoader
@@ -39,10 +36,18 @@ def main() -> None:
         _answer(answers, {"error": f"{type(error).__name__}: {error}"})
         return
     if not order["run_code"]:
-        sys.addaudithook(_refuse)
+        closing.close()
     _answer(answers, {"ready": True})
     for line in orders:
-        outcome = asyncio.run(replay.Replay(line).run(agent, run_code=order["run_code"]))
+        try:
+            recorded = replay.Replay(line)
+        except Exception as error:  # an agent can store anything as an event
+            said = str(error).partition("\n")[0]  # the next lines of pydantic have values
+            _answer(
+                answers, asdict(replay.Outcome(replay.UNDECIDED, why=f"google-adk can't read this session: {said}"))
+            )
+            continue
+        outcome = asyncio.run(recorded.run(agent, run_code=order["run_code"]))
         _answer(answers, asdict(outcome))
 
 
@@ -54,11 +59,6 @@ def _take_over_streams() -> tuple[Any, Any]:
     os.close(empty)
     os.dup2(2, 1)
     return open(orders, encoding="utf-8"), open(answers, "w", encoding="utf-8")
-
-
-def _refuse(event: str, _args: Any) -> None:
-    if event in _REFUSED:
-        raise PermissionError("A replay reaches no network and starts no process.")
 
 
 def _answer(answers: Any, answer: dict[str, Any]) -> None:

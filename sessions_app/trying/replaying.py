@@ -12,6 +12,7 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -88,7 +89,8 @@ def _seen(ref: SessionRef, done: "Future[dict[str, Any]]", actor: Actor) -> Repl
     except Error as error:
         return Replayed.undecided(ref, shown_words(error.message, actor, ref.app_name))
     expected, got = (_shown(answer["what"], answer[name], ref, actor) for name in ("expected", "got"))
-    return Replayed(ref, **{**answer, "expected": expected, "got": got})
+    why = shown_words(answer["why"], actor, ref.app_name)
+    return Replayed(ref, **{**answer, "expected": expected, "got": got, "why": why})
 
 
 def _shown(what: str, value: Any, ref: SessionRef, actor: Actor) -> Any:
@@ -182,12 +184,15 @@ class _Process:
         """Returns the answer to a line. Raises AgentError if it ends without one, or takes too long: then it is ended."""
         late = threading.Timer(SECONDS, self._popen.kill)
         late.start()
+        started = time.monotonic()
         try:
             print(line, file=self._popen.stdin, flush=True)
             return dict(json.loads(self._popen.stdout.readline() if self._popen.stdout else ""))
         except (OSError, ValueError) as error:
             last = self._last()
             self.end()
+            if time.monotonic() - started >= SECONDS:
+                raise AgentError(_("The replay took longer than %(n)s seconds.") % {"n": int(SECONDS)}) from error
             raise AgentError(
                 _("The process of the agent has ended. The last lines of its output: %(lines)s")
                 % {"lines": last or "–"}

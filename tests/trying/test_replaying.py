@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,28 @@ def test_a_replay_reaches_nothing_whatever_a_session_holds(shop: str) -> None:
     assert [(each.what, each.got) for each in outcomes] == [("error", refused)] * len(deeds)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux filters system calls")
+def test_libraries_that_python_does_not_see_reach_nothing_either(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("SHOP_PORT", str(server.getsockname()[1]))
+        monkeypatch.setattr(replaying, "PROCESSES", 1)
+        called, sent = replayed(*(visit(shop, deed, 1, user=deed, do=deed) for deed in ("library", "open")))
+        connection, _address = server.accept()  # from when the agent was loaded
+        with connection:
+            assert connection.recv(9) == b""
+    assert called.got["said"] == [[-1, -1], -1, errno.EPERM, 127 << 8]
+    assert (sent.what, sent.got.partition(":")[0]) == ("error", "OSError")
+
+
+def test_a_session_that_google_adk_cannot_read_spoils_no_other(shop: str) -> None:
+    bad, good = visit(shop, "s1", 1), visit(shop, "s2", 2)
+    event = recording.of(bad, actor=SYSTEM)["events"][0]
+    execute(shop, "UPDATE events SET event_data = %s WHERE id = %s", ['{"author": 5}', event["id"]])
+    outcomes = replayed(bad, good)
+    assert [each.result for each in outcomes] == [UNDECIDED, SAME]
+    assert outcomes[0].why == "google-adk can't read this session: 1 validation error for Event"
+
+
 def test_an_agent_that_ends_its_process_spoils_no_other_session(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "PROCESSES", 1)
     bad = visit(shop, "s1", 1, do="exit")
@@ -92,7 +116,8 @@ def test_an_agent_that_ends_its_process_spoils_no_other_session(shop: str, monke
 
 def test_a_replay_that_takes_too_long_is_undecided(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "SECONDS", 4.0)
-    assert replayed(visit(shop, "s1", 1, do="sleep"))[0].result == UNDECIDED
+    (outcome,) = replayed(visit(shop, "s1", 1, do="sleep"))
+    assert (outcome.result, outcome.why) == (UNDECIDED, "The replay took longer than 4 seconds.")
 
 
 def test_an_agent_that_cannot_be_loaded_is_tried_once(shop: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A shop whose callback does what the state says, and that counts the visits of a user."""
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -10,6 +11,8 @@ from collections.abc import AsyncGenerator
 from google.adk.agents import LlmAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+
+OPEN = socket.create_connection(("127.0.0.1", int(os.environ["SHOP_PORT"]))) if "SHOP_PORT" in os.environ else None
 
 
 class Never(BaseLlm):
@@ -39,6 +42,12 @@ def welcome(callback_context: CallbackContext) -> None:
             os.system("true")
         case "fork":
             os.fork()
+        case "library":  # as grpc does: Python doesn't see it
+            libc = ctypes.CDLL(None, use_errno=True)
+            made = [libc.socket(family, socket.SOCK_STREAM, 0) for family in (socket.AF_INET, socket.AF_INET6)]
+            state["said"] = [made, libc.connect(-1, None, 0), ctypes.get_errno(), libc.system(b"kill -9 $PPID")]
+        case "open":
+            OPEN.sendall(b"secret")
         case "exit":
             print("no more tea", file=sys.stderr, flush=True)
             os._exit(3)
