@@ -16,6 +16,7 @@ import asyncio
 import copy
 import inspect
 import json
+import sys
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from itertools import zip_longest
 from math import inf
 from typing import Any, Final, cast
 
-from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, RunConfig, SequentialAgent
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event, EventActions
@@ -110,14 +111,21 @@ class _Turn:
     @property
     def failure(self) -> Exception | None:
         """Returns the error that ended the turn, if one did, as another of the same name."""
-        last = next(reversed(self.events), self.message)
-        if not last.error_code or last.content:
-            return None
-        return cast(Exception, type(last.error_code, (Exception,), {})(last.error_message))
+        return _raised(next(reversed(self.events), self.message))
 
     def said_by(self, author: str, branch: str | None) -> list[Event]:
         """Returns what an agent said in a branch."""
         return [each for each in self.events if (each.author, each.branch) == (author, branch)]
+
+
+def _raised(event: Event) -> Exception | None:
+    """Returns the error that an event says was raised, as another of the same name. What a model refuses isn't raised."""
+    if not event.error_code or event.content or event.error_code in _REFUSALS:
+        return None
+    return cast(Exception, type(event.error_code.replace("\0", ""), (Exception,), {})(event.error_message))
+
+
+_REFUSALS: Final = {each.name for reasons in (types.FinishReason, types.BlockedReason) for each in reasons}
 
 
 def _steps(events: Sequence[Event]) -> list[_Turn | Event]:
@@ -210,22 +218,26 @@ class Replay(BasePlugin):
 
     def __init__(self, recording: str | bytes | Mapping[str, Any]) -> None:
         super().__init__(name=f"adkweb replay {uuid.uuid4().hex[:8]}")
-        given = recording if isinstance(recording, Mapping) else json.loads(recording)
+        self._given = given = recording if isinstance(recording, Mapping) else json.loads(recording)
         self._app_name: str = given.get("appName") or given.get("app_name") or "replay"
         self._user_id: str = given.get("userId") or given.get("user_id") or "user"
         self._session_id: str = given.get("id") or "session"
         self._state: dict[str, Any] = dict(given.get("state") or {})
         self._unknown: frozenset[str] = frozenset(given.get("unknown") or ())
         # From JSON, so that google-adk reads the bytes of files and thoughts.
-        self._steps = _steps([Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])])
+        events = [Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])]
+        self._steps = _steps(events)
+        self._spoken = next((each.id for each in events if each.input_transcription or each.output_transcription), "")
         self._sessions, self._artifacts = InMemorySessionService(), _Artifacts()
         self._turn = _Turn(Event(author="user"))
         self._counts: Counter[tuple[str, str | None]] = Counter()  # events that each agent has made in each branch
         self._fed: set[str] = set()  # ids of recorded events that a model or a tool was given
         self._ids: dict[str, str] = {}  # today's ids of the recorded questions
         self._invocations: dict[str, str] = {}
-        self._swapped: list[tuple[Any, str, Any]] = []
+        self._swapped: dict[tuple[int, str], tuple[Any, Any]] = {}  # what is swapped, and what it was before
         self._done: set[str] = set()  # ids of recorded events whose state and actions were set again
+        self._of_callbacks: frozenset[str] = frozenset()  # keys of the state that tools don't write
+        self._doubtful: set[str] = set()  # keys that were set as a tool's, and that a callback has written then
         self._unseen: dict[str, None] = {}
         self._run_code = False
         self._end: Outcome | None = None  # why the turn ended before the agent had ended it
@@ -244,17 +256,29 @@ class Replay(BasePlugin):
         code = [] if run_code else [str(each.name) for each in _tree(root) if not _is_held_back(each)]
         if code:
             return Outcome(UNDECIDED, agent=code[0], why=f"{code[0]} {_ONLY_WITH_RUN_CODE}")
+        if self._spoken:
+            return Outcome(UNDECIDED, self._spoken, why="it was spoken, and sound isn't sent again")
         self._run_code = run_code
         try:
             self._swap_tools(root)
-            return await self._run(agent)
+            outcome = await self._run(agent)
         finally:
-            for thing, name, value in reversed(self._swapped):
+            for (_id, name), (thing, value) in self._swapped.items():
                 if value is _ABSENT:
                     vars(thing).pop(name, None)
                 else:
                     setattr(thing, name, value)
             self._swapped.clear()
+        return await self._without_doubt(outcome, agent) if outcome.result == DIVERGED and self._doubtful else outcome
+
+    async def _without_doubt(self, outcome: Outcome, agent: Any) -> Outcome:
+        """Returns the outcome if an after_tool_callback, and not the tool, wrote what differs, unless that ends sooner: the
+        recording doesn't say which it was."""
+        again = Replay(self._given)
+        again._of_callbacks = self._of_callbacks | self._doubtful
+        other = await again.run(agent, run_code=self._run_code)
+        numbers = {event.get("id"): number for number, event in enumerate(self._given["events"])}
+        return max((other, outcome), key=lambda each: numbers.get(each.event, inf))
 
     async def _run(self, agent: Any) -> Outcome:
         app = agent if isinstance(agent, App) else App(name="replay", root_agent=agent)
@@ -304,6 +328,7 @@ class Replay(BasePlugin):
             session_id=self._session_id,
             new_message=self._message(turn.message),
             state_delta=copy.deepcopy(turn.message.actions.state_delta) or None,
+            run_config=RunConfig(max_llm_calls=sys.maxsize - 1),  # how many the recorded run was allowed isn't known
         )
         try:
             async with aclosing(running):
@@ -369,6 +394,8 @@ class Replay(BasePlugin):
         events, number = self._turn.said_by(author, branch), self._counts[author, branch]
         if number < len(events) and _is_said(events[number]):
             event = events[number]
+            if raised := _raised(event):
+                raise raised
             self._fed.add(event.id)
             fields = {name: getattr(event, name) for name in LlmResponse.model_fields if name != "custom_metadata"}
             return LlmResponse(**copy.deepcopy(fields))
@@ -451,7 +478,7 @@ class Replay(BasePlugin):
         actions = context.actions
         if is_first:
             for key, value in copy.deepcopy(recorded.state_delta).items():
-                if key not in actions.state_delta:  # a callback has written it today
+                if key not in actions.state_delta and key not in self._of_callbacks:  # else a callback writes it
                     context.state[key] = value
             actions.artifact_delta |= recorded.artifact_delta
             for name in ("escalate", "skip_summarization", "transfer_to_agent"):
@@ -464,9 +491,7 @@ class Replay(BasePlugin):
 
     def _swap(self, thing: Any, name: str, value: Any) -> None:
         """Sets an attribute until the replay ends."""
-        old = vars(thing).get(name, _ABSENT)
-        if not any(each is thing and other == name for each, other, _old in self._swapped):
-            self._swapped.append((thing, name, old))
+        self._swapped.setdefault((id(thing), name), (thing, vars(thing).get(name, _ABSENT)))
         setattr(thing, name, value)
 
     def _swap_tools(self, root: Any) -> None:
@@ -514,11 +539,9 @@ class Replay(BasePlugin):
             summaries = (was and _summary(was), now and _summary(now))
             return Outcome(DIVERGED, last.id, _kind_of(event), event.author, tool, *summaries)
         before, after = _comparable(was), _comparable(now)
-        if before == after:
-            return None
         for what, names in _COMPARED:
             for name in names:
-                if before.get(name) != after.get(name):
+                if not _is_same(before[name], after[name]):
                     return self._outcome(what, name, was, before.get(name), after.get(name))
         return None
 
@@ -530,11 +553,15 @@ class Replay(BasePlugin):
         if self._artifacts.missing:
             why = f"the agent reads the artifact {self._artifacts.missing[0]}, which the recording doesn't have"
             return Outcome(UNDECIDED, was.id, what, was.author, why=why)
+        if what == STATE and was.id in self._done:
+            self._doubtful |= {key for key in before if key in after and not _is_same(before[key], after[key])}
         tools = [each.name or "" for each in was.get_function_calls()]
         tools += [each.name or "" for each in was.get_function_responses()]
         tool = tools[0] if len(tools) == 1 else ""
         if isinstance(before, dict) and isinstance(after, dict):
-            keys = [key for key in {**before, **after} if before.get(key, _ABSENT) != after.get(key, _ABSENT)]
+            keys = [
+                key for key in {**before, **after} if not _is_same(before.get(key, _ABSENT), after.get(key, _ABSENT))
+            ]
             before, after = ({key: each[key] for key in keys if key in each} for each in (before, after))
             if what == STATE and (unknown := self._unknown.intersection(keys)):
                 why = f"the value of {min(unknown)} before this session isn't known"
@@ -543,6 +570,15 @@ class Replay(BasePlugin):
 
 
 _ABSENT: Final = object()
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compares JSON, in which true isn't 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _said(error: BaseException) -> str:
@@ -610,17 +646,22 @@ def _is_said(event: Event) -> bool:
 
 def _misfit(tool: BaseTool, args: Mapping[str, Any]) -> str:
     """Returns why a tool doesn't take these arguments; "" if it does."""
-    if not isinstance(tool, FunctionTool):
-        return ""
-    try:
-        parameters = inspect.signature(tool.func).parameters.values()
-    except (TypeError, ValueError):
-        return ""
-    ignored = {*getattr(tool, "_ignore_params", ()), "tool_context", "input_stream"}
-    named = {each.name: each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
-    missing = [name for name, each in named.items() if each.default is each.empty and name not in args]
-    missing = [name for name in missing if name not in ignored]
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    if isinstance(tool, FunctionTool):
+        try:
+            parameters = inspect.signature(tool.func).parameters.values()
+        except (TypeError, ValueError):
+            return ""
+        named = {each.name: each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+        needed = [name for name, each in named.items() if each.default is each.empty]
+        ignored = {*getattr(tool, "_ignore_params", ()), "tool_context", "input_stream"}
+        takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    else:
+        declared = tool._get_declaration()
+        schema = (declared and (declared.parameters_json_schema or declared.parameters)) or {}
+        schema = schema.model_dump(exclude_none=True) if isinstance(schema, types.Schema) else schema
+        named, needed, ignored = schema.get("properties") or {}, schema.get("required") or [], set()
+        takes_all = not named
+    missing = [name for name in needed if name not in args and name not in ignored]
     unknown = [] if takes_all else [name for name in args if name not in named]
     problems = [f"{name} is missing" for name in missing] + [f"{name} is unknown" for name in unknown]
     return ", ".join(problems)

@@ -34,7 +34,7 @@ _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # with EPERM
 
 def close() -> None:
     """Closes the process. Where only Python's own calls are refused, keys in the environment are overwritten."""
-    dead = socket.socket(socket.AF_UNIX)  # nobody is at its other end
+    dead = socket.socket(socket.AF_UNIX)  # no one is at its other end
     for number in map(int, os.listdir("/dev/fd")):
         with suppress(OSError), socket.socket(fileno=os.dup(number)) as one:
             if one.family in _INTERNET:
@@ -68,7 +68,7 @@ def _filter() -> bool:
         (_RETURN, _REFUSE, "", ""),
     ]
     ends = {"allow": len(code) - 2, "refuse": len(code) - 1}
-    steps = [[ends[to] - place - 1 if to else 0 for to in each[2:]] for place, each in enumerate(code)]
+    steps = [[ends[to] - number - 1 if to else 0 for to in each[2:]] for number, each in enumerate(code)]
     text = b"".join(struct.pack("HBBI", each[0], *jumps, each[1]) for each, jumps in zip(code, steps, strict=True))
     kept = ctypes.create_string_buffer(text, len(text))
     program = struct.pack("HP", len(code), ctypes.addressof(kept))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents import BaseAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.code_executors import UnsafeLocalCodeExecutor
@@ -31,8 +31,8 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.workflow import Workflow
 from google.genai import types
 
-from sessions_app.adk.replay import DIVERGED, UNDECIDED, Outcome, Replay
-from tests.adk.replayed import Message, agent, answer, asked, call, record
+from sessions_app.adk.replay import DIVERGED, SAME, UNDECIDED, Outcome, Replay
+from tests.adk.replayed import Message, Says, agent, answer, asked, call, record
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CONFIRM = "adk_request_confirmation"
@@ -88,6 +88,65 @@ def greet(callback_context: CallbackContext) -> None:
 def closed(callback_context: CallbackContext) -> types.Content:
     """Answers in the place of the agent."""
     return types.Content(role="model", parts=[types.Part(text="The shop is closed.")])
+
+
+def note_call(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, tool_response: Any) -> None:
+    """Counts the calls of tools, after each."""
+    tool_context.state["calls"] = tool_context.state.get("calls", 0) + 1
+
+
+def note_call_twice(**given: Any) -> None:
+    """Counts otherwise."""
+    note_call(**given)
+    note_call(**given)
+
+
+def enough(tool_context: ToolContext) -> str:
+    """Leaves a loop, as an agent's own tool does it."""
+    ran.append("enough")
+    tool_context.actions.escalate = True
+    return "Enough."
+
+
+class Scale(BaseTool):
+    """A tool of another class, which declares its argument itself."""
+
+    def __init__(self, argument: str = "item") -> None:
+        super().__init__(name="weigh", description="Weighs.")
+        self._argument = argument
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        properties = {self._argument: types.Schema(type=types.Type.STRING)}
+        schema = types.Schema(type=types.Type.OBJECT, properties=properties, required=[self._argument])
+        return types.FunctionDeclaration(name="weigh", description="Weighs.", parameters=schema)
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        """Weighs."""
+        ran.append("weigh")
+        return {"grams": 100}
+
+
+def sharing() -> Any:
+    """Two agents with one model and one tool."""
+    model, tool = Says(script=[call("add", item="tea"), "One.", call("add", item="milk"), "Two."]), FunctionTool(add)
+    agents = [LlmAgent(name=name, model=model, tools=[tool]) for name in ("first", "second")]
+    return SequentialAgent(name="line", sub_agents=list(agents))
+
+
+def nested() -> Any:
+    """Branches in branches."""
+    line = SequentialAgent(name="line", sub_agents=[agent("one", "1", output_key="one"), agent("two", "2")])
+    pair = ParallelAgent(
+        name="pair", sub_agents=[agent("left", call("add", item="tea"), "L", tools=[add]), agent("right", "R")]
+    )
+    both = ParallelAgent(name="both", sub_agents=[line, pair])
+    return SequentialAgent(name="all", sub_agents=[both, agent("last", "Done.")])
+
+
+def until_enough(*after: Any) -> Any:
+    """A loop that a tool ends, and what comes after it."""
+    loop = LoopAgent(name="again", sub_agents=[agent("looker", call("enough"), "Enough.", tools=[enough])])
+    return SequentialAgent(name="line", sub_agents=[loop, *after])
 
 
 class Catalogue(BaseToolset):
@@ -222,6 +281,19 @@ KINDS = {
         lambda: agent("clerk", call("add", item="tea"), RuntimeError("429"), "Hi again!", tools=[add]),
         ("Tea", "Hello?"),
     ),
+    "counted after a tool": Kind(
+        lambda: agent(
+            "clerk",
+            [call("add", item="tea"), call("add", item="milk")],
+            "Done.",
+            tools=[add],
+            after_tool_callback=note_call,
+        )
+    ),
+    "tool of another class": Kind(lambda: agent("clerk", call("weigh", item="tea"), "100 g.", tools=[Scale()])),
+    "shared model and tool": Kind(sharing),
+    "branches in branches": Kind(nested),
+    "loop that a tool ends": Kind(until_enough),
     "toolset": Kind(lambda: agent("clerk", call("ship"), "Shipped.", tools=[add, Catalogue()])),
 }
 
@@ -283,6 +355,11 @@ add_renamed.__name__, pay_more.__name__ = "add", "pay"
 def greet_otherwise(callback_context: CallbackContext) -> None:
     """Counts somewhere else."""
     callback_context.state["visitors"] = callback_context.state.get("visitors", 0) + 1
+
+
+def greet_truly(callback_context: CallbackContext) -> None:
+    """Doesn't count."""
+    callback_context.state["visits"] = True
 
 
 def closed_otherwise(callback_context: CallbackContext) -> types.Content:
@@ -371,6 +448,26 @@ CHANGED: dict[str, tuple[str, Callable[[], Any], dict[str, Any]]] = {
         lambda: Workflow(name="flow", edges=[("START", agent("one"), agent("three"))]),
         {"what": "agent", "expected": "two"},
     ),
+    "another count after a tool": (
+        "counted after a tool",
+        lambda: agent("clerk", tools=[add], after_tool_callback=note_call_twice),
+        {"what": "state", "expected": {"calls": 2}, "got": {"calls": 4}},
+    ),
+    "a renamed argument of a tool of another class": (
+        "tool of another class",
+        lambda: agent("clerk", tools=[Scale("product")]),
+        {"what": "arguments", "tool": "weigh", "got": "product is missing, item is unknown"},
+    ),
+    "true in the place of 1": (
+        "callbacks",
+        lambda: agent("clerk", tools=[add], before_agent_callback=greet_truly, output_key="said"),
+        {"what": "state", "expected": {"visits": 1}, "got": {"visits": True}},
+    ),
+    "an agent after a loop that a tool ended": (
+        "loop that a tool ends",
+        lambda: until_enough(agent("third")),
+        {"what": "agent", "agent": "third"},
+    ),
     "an error that isn't caught any longer": (
         "failed tool",
         lambda: agent("clerk", tools=[broken], before_agent_callback=lambda callback_context: 1 / 0),
@@ -388,6 +485,86 @@ def test_a_change_is_named_where_it_shows(name: str) -> None:
     assert {field: getattr(outcome, field) for field in expected} == expected, outcome
     assert outcome.event in {each["id"] for each in recording["events"]}
     assert str(outcome).startswith(f"event {outcome.event}, {outcome.what} of ")
+
+
+# --- Each kind, with each change ---------------------------------------------------------------------------------------
+
+
+def below(root: Any) -> Iterator[Any]:
+    """The agents of a tree."""
+    yield root
+    for each in [*getattr(root, "sub_agents", ()), *(root.graph.nodes if isinstance(root, Workflow) else ())]:
+        yield from below(each)
+
+
+def dressed(made: Any, key: str = "seen", text: str = "Bye.", *, renamed: bool = False) -> Any:
+    """An agent in which each agent counts in a key of its own before it begins, and says something when it ends."""
+    for each in below(made.root_agent if isinstance(made, App) else made):
+        if isinstance(each, LlmAgent):
+            own = each.before_agent_callback
+            each.before_agent_callback = [partial(count, f"{key}_{each.name}"), *([own] if own else [])]
+            if not isinstance(made, Workflow):  # there an agent has one output
+                each.after_agent_callback = partial(say, text)
+            each.tools = [other(tool) if renamed else tool for tool in each.tools]
+    return made
+
+
+def count(key: str, callback_context: CallbackContext) -> None:
+    """Counts."""
+    callback_context.state[key] = callback_context.state.get(key, 0) + 1
+
+
+def say(text: str, callback_context: CallbackContext) -> types.Content:
+    """Says it."""
+    return types.Content(role="model", parts=[types.Part(text=text)])
+
+
+def other(tool: Any) -> Any:
+    """The same tool with another argument."""
+    func = tool.func if isinstance(tool, FunctionTool) else tool
+    if type(tool) in (AgentTool, Catalogue, Scale) or func.__module__.startswith("google."):
+        return tool
+
+    def changed(else_: str) -> dict[str, Any]:
+        return {}
+
+    changed.__name__ = func.__name__
+    if type(tool) is FunctionTool:
+        return FunctionTool(changed, require_confirmation=tool._require_confirmation)
+    return type(tool)(changed) if isinstance(tool, FunctionTool) else changed
+
+
+WITHOUT_ARGUMENTS = {
+    *(
+        "text",
+        "agent tool",
+        "sequential",
+        "loop",
+        "workflow",
+        "streaming",
+        "answered by a callback",
+        "declined",
+        "input",
+    ),
+    *("answered before the model", "no such tool", "error of the model", "toolset", "tool of another class"),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [({}, ""), ({"key": "gone"}, "state"), ({"text": "Ciao."}, "text"), ({"renamed": True}, "arguments")],
+    ids=["unchanged", "state", "text", "arguments"],
+)
+@pytest.mark.parametrize("name", KINDS)
+def test_each_change_of_each_kind_of_agent_is_named_as_what_it_is(name: str, change: dict[str, Any], what: str) -> None:
+    kind = KINDS[name]
+    if what == "arguments" and name in WITHOUT_ARGUMENTS:
+        what = ""  # no tool of this session's own took any
+    if what == "text" and name in ("workflow", "answered by a callback"):
+        what = ""  # nobody says it
+    recording = recorded(replace(kind, make=lambda: dressed(kind.make())))
+    outcome = replayed(recording, dressed(kind.make(), **change))
+    assert (outcome.result, outcome.what) == ((DIVERGED, what) if what else (SAME, "")), outcome
 
 
 # --- What can't be decided says why --------------------------------------------------------------------------------
@@ -466,6 +643,12 @@ def test_code_runs_only_where_that_is_allowed(name: str) -> None:
     ran.clear()
     assert asyncio.run(Replay(recording).run(kind.make(), run_code=True)).result == "same"
     assert len(ran) == 1
+
+
+def test_a_spoken_session_is_undecided() -> None:
+    recording = recorded(KINDS["text"])
+    recording["events"][1]["outputTranscription"] = {"text": "Hi!", "finished": True}
+    assert replayed(recording, KINDS["text"].make()).why == "it was spoken, and sound isn't sent again"
 
 
 def test_a_tool_whose_result_was_not_recorded_does_not_run() -> None:
