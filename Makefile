@@ -40,7 +40,7 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, time travel, search; what roles, masks and approval cost, and what an agent notices of adkweb and of a companion (SIZE=0.01 to try it)
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, time travel, search; what roles, masks and approval cost, and what an agent notices of adkweb, a companion and a replay (SIZE=0.01 to try it)
 	$(BIN)/python -m benchmarks.appends
 	$(BIN)/python -m benchmarks.pages
 	$(BIN)/python -m benchmarks.history
