@@ -624,10 +624,9 @@ def _is_companion(plugin: BasePlugin) -> bool:
 
 def _is_of_adk(tool: BaseTool) -> bool:
     """Returns whether a tool only steers agents, and so runs as it is."""
-    if isinstance(tool, FunctionTool) and tool.func in (exit_loop, transfer_to_agent):
-        return True
-    if tool.name == _INPUT:
-        return type(tool).__module__.startswith("google.adk.")
+    if isinstance(tool, FunctionTool):
+        is_input = tool.name == _INPUT and tool.func.__module__.startswith("google.adk.")
+        return is_input or tool.func in (exit_loop, transfer_to_agent)
     return type(tool).__name__ in _STEERING and type(tool).__module__.startswith("google.adk.")
 
 

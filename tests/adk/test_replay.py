@@ -658,6 +658,29 @@ def test_a_tool_whose_result_was_not_recorded_does_not_run() -> None:
     assert (outcome.result, outcome.tool, outcome.why) == (UNDECIDED, "add", "the result of this call isn't recorded")
 
 
+ADKS_OWN = ["exit_loop", "transfer_to_agent", "set_model_response", "finish_task", "adk_request_input"]
+
+
+@pytest.mark.parametrize("name", ADKS_OWN)
+def test_a_function_with_the_name_of_one_of_google_adk_does_not_run(name: str) -> None:
+    def own(agent_name: str) -> str:
+        """Does something else."""
+        ran.append(name)
+        return "done"
+
+    own.__name__ = name
+    kind = Kind(lambda: agent("clerk", call(name, agent_name="clerk"), "Done.", tools=[own]))
+    assert str(replayed(recorded(kind), kind.make())) == "same"
+
+
+@pytest.mark.parametrize("name", [*ADKS_OWN, CONFIRM, "adk_request_credential", "__import__", "a\nb", "x" * 10_000, ""])
+def test_a_call_that_someone_made_up_ends_in_an_outcome(name: str) -> None:
+    recording = recorded(KINDS["tool"])
+    made_up = recording["events"][1]["content"]["parts"][0]["functionCall"]
+    made_up |= {"name": name, "args": {"agent_name": "clerk", "originalFunctionCall": "x", "authConfig": 7}}
+    assert replayed(recording, KINDS["tool"].make()).result in (DIVERGED, UNDECIDED)
+
+
 def test_tools_of_a_toolset_are_not_compared_and_the_outcome_says_so() -> None:
     outcome = replayed(recorded(KINDS["toolset"]), KINDS["toolset"].make())
     assert outcome.unseen == ("the tools of Catalogue of clerk",)
