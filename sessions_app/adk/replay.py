@@ -65,9 +65,9 @@ _AGENTS: Final = (LlmAgent, LoopAgent, ParallelAgent, SequentialAgent)
 class Outcome:
     """What a replay has shown. `result` is SAME, DIVERGED or UNDECIDED.
 
-    Of a divergence, `event` is the id of the recorded event where it starts, `what` is one of agent, tool, arguments, state,
-    text, transfer and error, and `expected` is what was recorded. `why` says why it is undecided. `unseen` names what a
-    replay doesn't compare in this session.
+    `event` is the id of the recorded event where a divergence starts, `what` is one of agent, tool, arguments, state, text,
+    transfer and error, and `expected` is what was recorded. `why` says why it is undecided. `unseen` names what a replay
+    doesn't compare in this session.
     """
 
     result: str
