@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from math import inf
 from typing import Any, Final, cast
@@ -345,7 +345,16 @@ class Replay(BasePlugin):
                 self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _summary(after), _said(error))
         self._note_ids(made)
         outcome = self._compared(made) or self._end
-        return outcome if outcome and outcome.result != SAME else None
+        return self._unless_unknown(outcome) if outcome and outcome.result != SAME else None
+
+    def _unless_unknown(self, outcome: Outcome) -> Outcome:
+        """Returns the outcome; an undecided one if it is about a key whose value wasn't known."""
+        if outcome.what in (STATE, ERROR):
+            for key in sorted(self._unknown):
+                if key in (outcome.expected or ()) or key in (outcome.got or ()):
+                    why = f"the value of {key} before this session isn't known"
+                    return replace(outcome, result=UNDECIDED, expected=None, got=None, why=why)
+        return outcome
 
     def _next(self, made: Sequence[Event]) -> Event:
         """Returns the first recorded event that wasn't made, or the last one."""
@@ -563,9 +572,6 @@ class Replay(BasePlugin):
                 key for key in {**before, **after} if not _is_same(before.get(key, _ABSENT), after.get(key, _ABSENT))
             ]
             before, after = ({key: each[key] for key in keys if key in each} for each in (before, after))
-            if what == STATE and (unknown := self._unknown.intersection(keys)):
-                why = f"the value of {min(unknown)} before this session isn't known"
-                return Outcome(UNDECIDED, was.id, what, was.author, tool, why=why)
         return Outcome(DIVERGED, was.id, what, was.author, tool, before, after)
 
 

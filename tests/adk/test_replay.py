@@ -530,7 +530,7 @@ def other(tool: Any) -> Any:
 
     changed.__name__ = func.__name__
     if type(tool) is FunctionTool:
-        return FunctionTool(changed, require_confirmation=tool._require_confirmation)
+        return FunctionTool(changed, require_confirmation=func is pay)
     return type(tool)(changed) if isinstance(tool, FunctionTool) else changed
 
 
@@ -743,6 +743,10 @@ def test_what_depends_on_a_key_whose_value_was_not_known_is_undecided() -> None:
     outcome = replayed({**recording, "state": {}, "unknown": ["visits"]}, make())
     assert (outcome.result, outcome.event) == (UNDECIDED, recording["events"][1]["id"])
     assert outcome.why == "the value of visits before this session isn't known"
+    named = partial(agent, "clerk", instruction="This is visit {visits}.")
+    recording = asyncio.run(record(named("Hi!"), "Hello", state={"visits": 7}))
+    outcome = replayed({**recording, "state": {}, "unknown": ["visits"]}, named())
+    assert (outcome.result, outcome.why) == (UNDECIDED, "the value of visits before this session isn't known")
 
 
 def test_a_session_without_a_message_is_undecided() -> None:
