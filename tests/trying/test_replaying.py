@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sessions_app.writes.sessions import create_session
 from tests.support.people import ALICE
 from tests.support.stored import execute
 from tests.trying.conftest import AGENTS, say, visit
+from tests.web.conftest import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -95,6 +97,26 @@ def test_libraries_that_python_does_not_see_reach_nothing_either(shop: str, monk
             assert connection.recv(9) == b""
     assert called.got["said"] == [[-1, -1], -1, errno.EPERM, 127 << 8]
     assert (sent.what, sent.got.partition(":")[0]) == ("error", "OSError")
+
+
+def test_where_no_system_calls_can_be_refused_keys_are_overwritten() -> None:
+    code = """if True:
+        import os, platform, socket
+        import closing
+        platform.machine = lambda: "another"
+        closing.close()
+        print(os.environ["SHOP_API_KEY"], os.environ["SHOP_NAME"])
+        socket.socket()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "sessions_app" / "trying"), "SHOP_API_KEY": "k-7", "SHOP_NAME": "tea"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "replay tea\n")
+    assert done.stderr.endswith("PermissionError: A replay reaches no network and starts no process.\n")
 
 
 def test_a_session_that_google_adk_cannot_read_spoils_no_other(shop: str) -> None:
