@@ -41,7 +41,9 @@ from adkweb import Replay
 
 
 def test_replay():
-    agent = importlib.import_module(f"{{RECORDING['appName']}}.agent")
+    agent = importlib.import_module(RECORDING["appName"])
+    if not hasattr(agent, "root_agent"):
+        agent = importlib.import_module(f"{{RECORDING['appName']}}.agent")
     # run_code=True lets functions of workflows run, too, with all their effects.
     Replay(RECORDING).check(getattr(agent, "app", None) or agent.root_agent, run_code=False)
 """

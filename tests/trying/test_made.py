@@ -55,6 +55,14 @@ def test_the_test_of_a_session_passes_with_its_agent_and_fails_with_another(shop
     assert (code, 'expected {"visit": 2}, got {"calls": 2}' in out) == (1, True), out
 
 
+def test_an_agent_may_be_in_its_package_itself(shop: str, tmp_path: Path) -> None:
+    agents = Path(shutil.copytree(AGENTS, tmp_path / "agents"))
+    (agents / "shop" / "agent.py").rename(agents / "shop" / "flow.py")
+    (agents / "shop" / "__init__.py").write_text("from .flow import root_agent")
+    code, out = run(tmp_path, made(visit(shop, "s1", 1)), agents)
+    assert (code, "1 passed" in out) == (0, True), out
+
+
 HOSTILE = '"""\n"); import os; os.system("true") #\\" {note} \u2028 🙂 \\'
 
 
