@@ -125,7 +125,9 @@ def _raised(event: Event) -> Exception | None:
     return cast(Exception, type(event.error_code.replace("\0", ""), (Exception,), {})(event.error_message))
 
 
-_REFUSALS: Final = {each.name for reasons in (types.FinishReason, types.BlockedReason) for each in reasons}
+_REFUSALS: Final = {"UNKNOWN_ERROR"} | {
+    each.name for reasons in (types.FinishReason, types.BlockedReason) for each in reasons
+}
 
 
 def _steps(events: Sequence[Event]) -> list[_Turn | Event]:
@@ -403,7 +405,7 @@ class Replay(BasePlugin):
         events, number = self._turn.said_by(author, branch), self._counts[author, branch]
         if number < len(events) and _is_said(events[number]):
             event = events[number]
-            if raised := _raised(event):
+            if event is events[-1] and (raised := _raised(event)):
                 raise raised
             self._fed.add(event.id)
             fields = {name: getattr(event, name) for name in LlmResponse.model_fields if name != "custom_metadata"}

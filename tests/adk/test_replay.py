@@ -277,6 +277,9 @@ KINDS = {
     "error of the model": Kind(
         lambda: agent("clerk", LlmResponse(error_code="SAFETY", error_message="blocked"), "Hi!"), ("Bad", "Good")
     ),
+    "error of a model of one's own": Kind(
+        lambda: agent("clerk", LlmResponse(error_code="BUSY", error_message="later"))
+    ),
     "turn that failed": Kind(
         lambda: agent("clerk", call("add", item="tea"), RuntimeError("429"), "Hi again!", tools=[add]),
         ("Tea", "Hello?"),
@@ -546,7 +549,14 @@ WITHOUT_ARGUMENTS = {
         "declined",
         "input",
     ),
-    *("answered before the model", "no such tool", "error of the model", "toolset", "tool of another class"),
+    *(
+        "answered before the model",
+        "no such tool",
+        "error of the model",
+        "error of a model of one's own",
+        "toolset",
+        "tool of another class",
+    ),
 }
 
 
