@@ -280,6 +280,14 @@ KINDS = {
     "error of a model of one's own": Kind(
         lambda: agent("clerk", LlmResponse(error_code="BUSY", error_message="later"))
     ),
+    "failed after a transfer": Kind(
+        lambda: agent(
+            "clerk",
+            call("transfer_to_agent", agent_name="cashier"),
+            sub_agents=[agent("cashier", call("pay", amount=3), RuntimeError("429"), "Paid.", tools=[pay])],
+        ),
+        ("Pay", "Hello?"),
+    ),
     "turn that failed": Kind(
         lambda: agent("clerk", call("add", item="tea"), RuntimeError("429"), "Hi again!", tools=[add]),
         ("Tea", "Hello?"),
@@ -554,6 +562,7 @@ WITHOUT_ARGUMENTS = {
         "no such tool",
         "error of the model",
         "error of a model of one's own",
+        "agent in a line that failed",
         "toolset",
         "tool of another class",
     ),
