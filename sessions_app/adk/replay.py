@@ -411,6 +411,8 @@ class Replay(BasePlugin):
             fields = {name: getattr(event, name) for name in LlmResponse.model_fields if name != "custom_metadata"}
             return LlmResponse(**copy.deepcopy(fields))
         asks = f"a call of the model of {author}"
+        if number >= len(events) and self._turn.failure:  # google-adk says of another agent that it failed
+            raise self._turn.failure
         if number < len(events):
             raise self._diverged(events[number].id, AGENT, author, _summary(events[number]), asks)
         if self._ended_early():

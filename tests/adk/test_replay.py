@@ -280,6 +280,9 @@ KINDS = {
     "error of a model of one's own": Kind(
         lambda: agent("clerk", LlmResponse(error_code="BUSY", error_message="later"))
     ),
+    "workflow that failed": Kind(
+        lambda: Workflow(name="flow", edges=[("START", agent("one", "One."), agent("two", RuntimeError("429")))])
+    ),
     "failed after a transfer": Kind(
         lambda: agent(
             "clerk",
@@ -562,6 +565,7 @@ WITHOUT_ARGUMENTS = {
         "no such tool",
         "error of the model",
         "error of a model of one's own",
+        "workflow that failed",
         "agent in a line that failed",
         "toolset",
         "tool of another class",
@@ -579,7 +583,7 @@ def test_each_change_of_each_kind_of_agent_is_named_as_what_it_is(name: str, cha
     kind = KINDS[name]
     if what == "arguments" and name in WITHOUT_ARGUMENTS:
         what = ""  # no tool of this session's own took any
-    if what == "text" and name in ("workflow", "answered by a callback"):
+    if what == "text" and name in ("workflow", "workflow that failed", "answered by a callback"):
         what = ""  # nobody says it
     recording = recorded(replace(kind, make=lambda: dressed(kind.make())))
     outcome = replayed(recording, dressed(kind.make(), **change))
