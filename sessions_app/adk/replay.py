@@ -100,7 +100,7 @@ class _End(Exception):
 
 
 @dataclass(eq=False)
-class _Turn:
+class Turn:
     """A message of the user, and the recorded events of the agents that answered it."""
 
     message: Event
@@ -130,16 +130,16 @@ _REFUSALS: Final = {"UNKNOWN_ERROR"} | {
 }
 
 
-def _steps(events: Sequence[Event]) -> list[_Turn | Event]:
+def _steps(events: Sequence[Event]) -> list[Turn | Event]:
     """Returns the turns, and between them what was written without an agent: edits, rewinds, summaries."""
-    steps: list[_Turn | Event] = []
-    turns: dict[str, _Turn] = {}
-    turn: _Turn | None = None
+    steps: list[Turn | Event] = []
+    turns: dict[str, Turn] = {}
+    turn: Turn | None = None
     for event in events:
         parts = event.content.parts if event.content else None
         turn = turns.get(event.invocation_id) if event.invocation_id else turn  # an agent of one's own may leave it out
         if event.author == "user" and parts and not event.actions.rewind_before_invocation_id:
-            turns[event.invocation_id] = turn = _Turn(event)
+            turns[event.invocation_id] = turn = Turn(event)
             steps.append(turn)
         elif event.author == "user" or turn is None or event.actions.compaction:
             steps.append(event)
@@ -227,11 +227,12 @@ class Replay(BasePlugin):
         self._state: dict[str, Any] = dict(given.get("state") or {})
         self._unknown: frozenset[str] = frozenset(given.get("unknown") or ())
         # From JSON, so that google-adk reads the bytes of files and thoughts.
-        events = [Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])]
-        self._steps = _steps(events)
-        self._spoken = next((each.id for each in events if each.input_transcription or each.output_transcription), "")
-        self._sessions, self._artifacts = InMemorySessionService(), _Artifacts()
-        self._turn = _Turn(Event(author="user"))
+        self._events = [Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])]
+        self._steps = _steps(self._events)
+        self._spoken = next((each.id for each in self._events if each.input_transcription or each.output_transcription), "")
+        self._sessions: InMemorySessionService = InMemorySessionService()
+        self._artifacts = _Artifacts()
+        self._turn = Turn(Event(author="user"))
         self._counts: Counter[tuple[str, str | None]] = Counter()  # events that each agent has made in each branch
         self._fed: set[str] = set()  # ids of recorded events that a model or a tool was given
         self._ids: dict[str, str] = {}  # today's ids of the recorded questions
@@ -255,9 +256,9 @@ class Replay(BasePlugin):
 
         With `run_code`, functions of a workflow and agents of other classes run, whatever they do."""
         root = agent.root_agent if isinstance(agent, App) else agent
-        code = [] if run_code else [str(each.name) for each in _tree(root) if not _is_held_back(each)]
+        code = [] if run_code else [str(each.name) for each in tree(root) if not is_held_back(each)]
         if code:
-            return Outcome(UNDECIDED, agent=code[0], why=f"{code[0]} {_ONLY_WITH_RUN_CODE}")
+            return Outcome(UNDECIDED, agent=code[0], why=f"{code[0]} {ONLY_WITH_RUN_CODE}")
         if self._spoken:
             return Outcome(UNDECIDED, self._spoken, why="it was spoken, and sound isn't sent again")
         self._run_code = run_code
@@ -266,7 +267,7 @@ class Replay(BasePlugin):
             outcome = await self._run(agent)
         finally:
             for (_id, name), (thing, value) in self._swapped.items():
-                if value is _ABSENT:
+                if value is ABSENT:
                     vars(thing).pop(name, None)
                 else:
                     setattr(thing, name, value)
@@ -283,30 +284,34 @@ class Replay(BasePlugin):
         return max((other, outcome), key=lambda each: numbers.get(each.event, inf))
 
     async def _run(self, agent: Any) -> Outcome:
+        runner = await self._begin(agent)
+        for step in self._steps:
+            if isinstance(step, Event):
+                await self._append(step)
+            elif outcome := await self._replay(runner, step):
+                return outcome
+        if not any(isinstance(each, Turn) for each in self._steps):
+            return Outcome(UNDECIDED, why="nobody has written to the agent in this session")
+        return Outcome(SAME, unseen=tuple(self._unseen))
+
+    async def _begin(self, agent: Any) -> Runner:
+        """Makes the session as it was before its first event, and returns what runs the agent in it."""
         app = agent if isinstance(agent, App) else App(name="replay", root_agent=agent)
         plugins = [self, *(each for each in app.plugins if not _is_companion(each))]
         changed = {"plugins": plugins, "events_compaction_config": None, "context_cache_config": None}
-        runner = Runner(
-            app=app.model_copy(update=changed),
-            app_name=self._app_name,
-            session_service=self._sessions,
-            artifact_service=self._artifacts,
-            memory_service=InMemoryMemoryService(),
-        )
         await self._sessions.create_session(
             app_name=self._app_name,
             user_id=self._user_id,
             session_id=self._session_id,
             state=copy.deepcopy(self._state),
         )
-        for step in self._steps:
-            if isinstance(step, Event):
-                await self._append(step)
-            elif outcome := await self._replay(runner, step):
-                return outcome
-        if not any(isinstance(each, _Turn) for each in self._steps):
-            return Outcome(UNDECIDED, why="nobody has written to the agent in this session")
-        return Outcome(SAME, unseen=tuple(self._unseen))
+        return Runner(
+            app=app.model_copy(update=changed),
+            app_name=self._app_name,
+            session_service=self._sessions,
+            artifact_service=self._artifacts,
+            memory_service=InMemoryMemoryService(),
+        )
 
     async def _append(self, event: Event) -> None:
         """Writes an event that no agent made."""
@@ -318,7 +323,7 @@ class Replay(BasePlugin):
             written.actions.rewind_before_invocation_id = self._invocations.get(before, before)
         await self._sessions.append_event(cast(Session, session), written)
 
-    async def _replay(self, runner: Runner, turn: _Turn) -> Outcome | None:
+    async def _replay(self, runner: Runner, turn: Turn) -> Outcome | None:
         """Runs a turn again. Returns an outcome unless it is the same."""
         if turn.interrupted:
             return Outcome(UNDECIDED, turn.message.id, why="someone else wrote to the session while the agent ran")
@@ -344,7 +349,7 @@ class Replay(BasePlugin):
             if not self._end and not self._ended_early() and not self._turn.failure:
                 made = made[:-1] if made and made[-1].error_code else made
                 after = self._next(made)
-                self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _summary(after), _said(error))
+                self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _summary(after), error_at_bottom(error))
         self._note_ids(made)
         outcome = self._compared(made) or self._end
         return self._unless_unknown(outcome) if outcome and outcome.result != SAME else None
@@ -390,7 +395,7 @@ class Replay(BasePlugin):
         """Ends the replay at an agent that would run code."""
         if not self._run_code and (code := _runs_code(agent)):
             raise self._stopped(
-                Outcome(UNDECIDED, self._turn.message.id, agent=agent.name, why=f"{code} {_ONLY_WITH_RUN_CODE}")
+                Outcome(UNDECIDED, self._turn.message.id, agent=agent.name, why=f"{code} {ONLY_WITH_RUN_CODE}")
             )
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
@@ -442,7 +447,7 @@ class Replay(BasePlugin):
             raise self._diverged(
                 self._event_of(call_id), TOOL, tool_context.agent_name, tool.name, "no such tool", tool.name
             )
-        if not _is_of_adk(tool):
+        if not is_of_adk(tool):
 
             async def recorded(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
                 return self._result(tool, args, tool_context)
@@ -484,7 +489,7 @@ class Replay(BasePlugin):
         self._fed |= {f"{call_id} {event.id}", event.id}
         self._do_again(event.actions, context, call_id, is_first=event.id not in self._done)
         self._done.add(event.id)
-        return _returned(response)
+        return returned(response)
 
     def _do_again(self, recorded: EventActions, context: ToolContext, call_id: str, *, is_first: bool) -> None:
         """Does what a tool did beside returning something. What several tools did is recorded together, and done once."""
@@ -504,16 +509,16 @@ class Replay(BasePlugin):
 
     def _swap(self, thing: Any, name: str, value: Any) -> None:
         """Sets an attribute until the replay ends."""
-        self._swapped.setdefault((id(thing), name), (thing, vars(thing).get(name, _ABSENT)))
+        self._swapped.setdefault((id(thing), name), (thing, vars(thing).get(name, ABSENT)))
         setattr(thing, name, value)
 
     def _swap_tools(self, root: Any) -> None:
         """Puts tools of the recorded names in the place of toolsets."""
         called: dict[str, dict[str, None]] = defaultdict(dict)
         for turn in self._steps:
-            for event in turn.events if isinstance(turn, _Turn) else ():
+            for event in turn.events if isinstance(turn, Turn) else ():
                 called[event.author] |= dict.fromkeys(call.name or "" for call in event.get_function_calls())
-        for agent in _tree(root):
+        for agent in tree(root):
             toolsets = [each for each in getattr(agent, "tools", ()) if isinstance(each, BaseToolset)]
             if toolsets:
                 plain = [each for each in agent.tools if not isinstance(each, BaseToolset)]
@@ -573,13 +578,13 @@ class Replay(BasePlugin):
         tool = tools[0] if len(tools) == 1 else ""
         if isinstance(before, dict) and isinstance(after, dict):
             keys = [
-                key for key in {**before, **after} if not _is_same(before.get(key, _ABSENT), after.get(key, _ABSENT))
+                key for key in {**before, **after} if not _is_same(before.get(key, ABSENT), after.get(key, ABSENT))
             ]
             before, after = ({key: each[key] for key in keys if key in each} for each in (before, after))
         return Outcome(DIVERGED, was.id, what, was.author, tool, before, after)
 
 
-_ABSENT: Final = object()
+ABSENT: Final = object()
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -591,25 +596,25 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _said(error: BaseException) -> str:
+def error_at_bottom(error: BaseException) -> str:
     """Returns the error that is at the bottom of what google-adk raises."""
     while isinstance(cause := getattr(error, "error", None), Exception):
         error = cause
     return f"{type(error).__name__}: {error}"
 
 
-def _tree(root: Any) -> Iterator[Any]:
+def tree(root: Any) -> Iterator[Any]:
     """Yields an agent or a node, and all below it."""
     yield root
     graph = getattr(root, "graph", None)
     for each in [*getattr(root, "sub_agents", ()), *(graph.nodes if graph else ())]:
-        yield from _tree(each)
+        yield from tree(each)
 
 
-_ONLY_WITH_RUN_CODE: Final = "runs code of its own, which only run_code allows"
+ONLY_WITH_RUN_CODE: Final = "runs code of its own, which only run_code allows"
 
 
-def _is_held_back(node: Any) -> bool:
+def is_held_back(node: Any) -> bool:
     """Returns whether nothing of an agent or a node runs unless a plugin lets it: functions of a workflow ask no plugin."""
     if isinstance(node, BaseAgent):
         return type(node).run_async.__module__.startswith("google.adk.")
@@ -632,7 +637,7 @@ def _is_companion(plugin: BasePlugin) -> bool:
     return f"{type(plugin).__module__}.{type(plugin).__name__}" == "sessions_app.adk.companion.Companion"
 
 
-def _is_of_adk(tool: BaseTool) -> bool:
+def is_of_adk(tool: BaseTool) -> bool:
     """Returns whether a tool only steers agents, and so runs as it is."""
     if isinstance(tool, FunctionTool):
         is_input = tool.name == _INPUT and tool.func.__module__.startswith("google.adk.")
@@ -676,7 +681,7 @@ def _misfit(tool: BaseTool, args: Mapping[str, Any]) -> str:
     return ", ".join(problems)
 
 
-def _returned(response: types.FunctionResponse) -> Any:
+def returned(response: types.FunctionResponse) -> Any:
     """Returns what a tool returned, as far as its response shows it."""
     value: Any = copy.deepcopy(response.response or {})
     for number, part in enumerate(response.parts or ()):

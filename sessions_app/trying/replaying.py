@@ -170,7 +170,7 @@ class _Process:
             errors="replace",
             start_new_session=True,
         )
-        order = {"folder": str(folder), "app": key[1], "run_code": run_code}
+        order = {"folder": str(folder), "app": key[1], "run_code": run_code, "what_if": False}
         if error := self.answer(json.dumps(order)).get("error"):
             self.end()
             raise AgentError(_("The agent can't be loaded: %(error)s") % {"error": error})
