@@ -16,11 +16,12 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from google.adk.apps import App
 from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.registry import LLMRegistry
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools.base_tool import BaseTool
@@ -63,7 +64,7 @@ class WhatIf(Replay):
     `instructions` and `models` by the name of the agent; and with `later`, the later messages are sent, too.
 
     `say` gets each event from the turn's message on. `ask` gets a call that the recording doesn't know (`agent`, `tool`,
-    `args`), and answers with `result`, `run` or `fail`.
+    `args`), and answers with `result`, `run` or `fail`. Raises Impossible if nothing comes after the event.
     """
 
     def __init__(
@@ -79,8 +80,15 @@ class WhatIf(Replay):
         self._sessions = _Sessions()
         self._used: set[str] = set()  # ids of recorded calls whose response was given
         self._asking = asyncio.Lock()
+        self._first, self._recorded = self._turns()
         self._whole = self._turn
         self._edit_after: int | None = None  # the edit follows when the agents have made this many events
+
+    @property
+    def begins(self) -> str:
+        """Returns the id of the recorded message from which the agent runs, "" for a new one."""
+        message = self._first[0].message
+        return message.id if message in self._events else ""
 
     async def run_on(self, agent: Any, *, run_code: bool = False) -> dict[str, Any]:
         """Runs the agent, and returns how that ended: `error`, "" if there was none; `unsent`, the number of later messages
@@ -89,8 +97,8 @@ class WhatIf(Replay):
         if code := [] if run_code else [str(each.name) for each in tree(root) if not is_held_back(each)]:
             raise Impossible(f"{code[0]} {ONLY_WITH_RUN_CODE}")
         self._run_code = run_code
-        self._set_instructions(root)
-        turns, fed = self._turns()
+        self._prepare(root)
+        turns, fed = self._first, self._recorded
         runner = await self._begin(agent)
         for event in self._events:
             if event is turns[0].message:
@@ -150,14 +158,19 @@ class WhatIf(Replay):
                     response.response = copy.deepcopy(results[response.id])
         return fed
 
-    def _set_instructions(self, root: Any) -> None:
+    def _prepare(self, root: Any) -> None:
         agents = {str(each.name): each for each in tree(root)}
         for name, text in self._change.get("instructions", {}).items():
             if not hasattr(agents.get(name), "instruction"):
                 raise Impossible(f"today there's no agent {name} with an instruction")
             agents[name].instruction = text
-        if missing := set(self._change.get("models", {})) - set(agents):
-            raise Impossible(f"today there's no agent {missing.pop()}")
+        for name, model in self._change.get("models", {}).items():
+            if name not in agents:
+                raise Impossible(f"today there's no agent {name}")
+            try:
+                LLMRegistry.new_llm(model)
+            except Exception as error:  # whatever a kind of model raises
+                raise Impossible(str(error)) from error
 
     def _edit(self) -> Event:
         return Event.model_validate_json(json.dumps(self._change["edit"]))
@@ -165,8 +178,10 @@ class WhatIf(Replay):
     # --- The run ---
 
     async def _session(self) -> Session:
-        names = {"app_name": self._app_name, "user_id": self._user_id, "session_id": self._session_id}
-        return cast(Session, await self._sessions.get_session(**names))
+        session = await self._sessions.get_session(
+            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id
+        )
+        return cast(Session, session)
 
     async def _run_turn(self, runner: Runner) -> str:
         """Runs a turn. Returns the error that ended it, "" if there was none."""
@@ -256,9 +271,7 @@ class WhatIf(Replay):
         if known := self._known(tool.name, args):
             event, response = known
             alone = len(event.get_function_responses()) == 1
-            self._do_again(
-                event.actions, context, response.id or "", is_first=alone or event.id not in self._done
-            )
+            self._do_again(event.actions, context, response.id or "", is_first=alone or event.id not in self._done)
             self._done.add(event.id)
             return returned(response)
         async with self._asking:
@@ -277,7 +290,7 @@ class WhatIf(Replay):
 
     def _own(self, thing: Any, name: str) -> Any:
         """Returns an attribute as it was before it was swapped; ABSENT if the thing itself had none, or it never was."""
-        return next((old for each, other, old in self._swapped if each is thing and other == name), ABSENT)
+        return self._swapped.get((id(thing), name), (thing, ABSENT))[1]
 
     def _known(self, name: str, args: Mapping[str, Any]) -> tuple[Event, types.FunctionResponse] | None:
         """Returns the recorded response to a call of a tool with these arguments: the next one that wasn't given yet, or
@@ -336,5 +349,3 @@ def _calls_in(events: Sequence[Event]) -> dict[str, list[str]]:
 
 def _key(args: Mapping[str, Any] | None) -> str:
     return json.dumps(args or {}, sort_keys=True, default=str)
-
-

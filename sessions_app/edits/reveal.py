@@ -55,7 +55,7 @@ def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
 
 
 def checked(reason: str) -> str:
-    """Returns a reason without blanks around it. Raises Invalid if it is none."""
+    """Returns a reason without blanks around it. Raises Invalid without one, or for one that is too long."""
     reason = reason.strip()
     if not reason:
         raise Invalid(_("Enter a reason. It will be recorded."))

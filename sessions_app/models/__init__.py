@@ -26,6 +26,7 @@ from .own import (
     SignInToken,
     StateChange,
     StateOwner,
+    Trial,
 )
 from .privacy import SessionHold
 from .search import (
@@ -95,6 +96,7 @@ __all__ = [
     "SignInToken",
     "StateChange",
     "StateOwner",
+    "Trial",
     "User",
     "Waiting",
     "by_time",

@@ -28,7 +28,7 @@ def main() -> None:
     here = Path(__file__).resolve()
     sys.path[:] = [each for each in sys.path if Path(each).resolve() != here.parent]  # an agent has modules of its own
     ours = sys.modules[_OURS] = ModuleType(_OURS)
-    ours.__path__ = [str(here.parent), str(here.parent.parent / "adk")]
+    ours.__path__ = [str(here.parent.parent / "adk"), str(here.parent)]
     closing = importlib.import_module(f"{_OURS}.closing")
     order = json.loads(orders.readline())
     module = importlib.import_module(f"{_OURS}.{'whatif' if order['what_if'] else 'replay'}")

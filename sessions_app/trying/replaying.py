@@ -8,18 +8,13 @@ what it answers is shown as its actor may see it.
 """
 
 import json
-import os
-import subprocess
-import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
@@ -27,15 +22,12 @@ from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown, shown_words
 from ..domain.errors import AgentError, Error
 from ..domain.session_ref import SessionRef
-from ..running import children
 from ..sources import agents
 from ..transfer import recording
+from .process import Process
 
 SAME, DIVERGED, UNDECIDED = "same", "diverged", "undecided"
-SECONDS: Final = 60.0  # that the replay of a session may take
 PROCESSES: Final = 2  # at once, for one app
-_REPLAYER: Final = Path(__file__).with_name("replayer.py")
-_LAST: Final = 2_000  # characters of what a process has printed last
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +102,7 @@ class _Processes:
     def __init__(self, folder: Path | None, run_code: bool) -> None:
         self._folder, self._run_code = folder, run_code
         self._own = threading.local()
-        self._all: list[_Process] = []
+        self._all: list[Process] = []
         self._broken: dict[tuple[str, str], AgentError] = {}  # of apps whose agent can't be loaded
 
     def __enter__(self) -> "_Processes":
@@ -127,12 +119,12 @@ class _Processes:
         key = ref[:2]
         if key in self._broken:
             raise self._broken[key]
-        process: _Process | None = getattr(self._own, "process", None)
+        process: Process | None = getattr(self._own, "process", None)
         if process is None or process.key != key or not process.is_running:
             if process:
                 process.end()
             try:
-                process = self._own.process = _Process(key, self._agent(ref), self._run_code)
+                process = self._own.process = Process(key, self._agent(ref), run_code=self._run_code)
             except AgentError as error:
                 self._broken[key], self._own.process = error, None
                 raise
@@ -148,70 +140,3 @@ class _Processes:
             if agents.is_name(ref.app_name) and agents.is_folder(each / ref.app_name):
                 return each
         raise AgentError(_("There's no folder of the agent “%(app)s”. Name it with --agents.") % {"app": ref.app_name})
-
-
-class _Process:
-    """A process of replayer.py."""
-
-    def __init__(self, key: tuple[str, str], folder: Path, run_code: bool) -> None:
-        """Starts it. Raises AgentError if the agent can't be loaded."""
-        self.key = key
-        python = children.interpreter(folder)
-        children.check(python, None, key[0])
-        self._printed: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._popen = subprocess.Popen(
-            [python, str(_REPLAYER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            cwd=folder,
-            env=children.environment(key[0]),
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
-        order = {"folder": str(folder), "app": key[1], "run_code": run_code, "what_if": False}
-        if error := self.answer(json.dumps(order)).get("error"):
-            self.end()
-            raise AgentError(_("The agent can't be loaded: %(error)s") % {"error": error})
-
-    @property
-    def is_running(self) -> bool:
-        """Returns whether it answers."""
-        return self._popen.poll() is None
-
-    def answer(self, line: str) -> dict[str, Any]:
-        """Returns the answer to a line. Raises AgentError if it ends without one, or takes too long: then it is ended."""
-        late = threading.Timer(SECONDS, self._popen.kill)
-        late.start()
-        started = time.monotonic()
-        try:
-            print(line, file=self._popen.stdin, flush=True)
-            return dict(json.loads(self._popen.stdout.readline() if self._popen.stdout else ""))
-        except (OSError, ValueError) as error:
-            last = self._last()
-            self.end()
-            if time.monotonic() - started >= SECONDS:
-                raise AgentError(_("The replay took longer than %(n)s seconds.") % {"n": int(SECONDS)}) from error
-            raise AgentError(
-                _("The process of the agent has ended. The last lines of its output: %(lines)s")
-                % {"lines": last or "–"}
-            ) from error
-        finally:
-            late.cancel()
-
-    def _last(self) -> str:
-        with suppress(OSError, ValueError):
-            self._printed.seek(0, os.SEEK_END)
-            self._printed.seek(max(0, self._printed.tell() - _LAST))
-            return self._printed.read().strip()
-        return ""
-
-    def end(self) -> None:
-        """Ends it."""
-        self._popen.kill()
-        self._popen.wait()
-        for each in (self._popen.stdin, self._popen.stdout, self._printed):
-            with suppress(OSError):
-                if each:
-                    each.close()

@@ -73,6 +73,8 @@ SAID: Final = {
     "call-answered": pgettext_lazy("an act", "Waiting call answered"),
     "message-sent": pgettext_lazy("an act", "Message sent to an agent"),
     "run-continued": pgettext_lazy("an act", "Agent's run continued"),
+    "tool-tried": pgettext_lazy("an act", "Tool run in a what-if"),
+    "tried": pgettext_lazy("an act", "What-if tried"),
     "run-stopped": pgettext_lazy("an act", "Agent's run stopped"),
     "call-dismissed": pgettext_lazy("an act", "Waiting call dismissed"),
     "call-undismissed": pgettext_lazy("an act", "Dismissal undone"),

@@ -1,4 +1,4 @@
-"""A recorded session continues at one of its events with something changed: before it nothing is called, after it no tool."""
+"""A recorded session continues at an event with something changed: nothing is called before it, and no tool after it."""
 
 from __future__ import annotations
 
@@ -232,7 +232,9 @@ def test_a_confirmation_is_asked_for_again_and_its_answer_is_sent() -> None:
     said, ended, asked = continued(recording, today(), 0, later=True)
     assert (asked, ran, ended["error"], texts(said)[-1]) == ([], [], "", "tea: {'paid': 3}, tier ")
     _said, ended, _asked = continued(recording, clerk(lambda _request: "No."), 0, later=True)
-    assert ended["error"] == "the user's next message answers a call of adk_request_confirmation, which wasn't made here"
+    assert (
+        ended["error"] == "the user's next message answers a call of adk_request_confirmation, which wasn't made here"
+    )
     assert ended["unsent"] == 0
 
 

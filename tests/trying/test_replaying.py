@@ -15,7 +15,7 @@ from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.transfer import recording
-from sessions_app.trying import replaying
+from sessions_app.trying import process, replaying
 from sessions_app.trying.replaying import DIVERGED, SAME, UNDECIDED, Replayed
 from sessions_app.writes.sessions import create_session
 from tests.support.people import ALICE
@@ -137,9 +137,9 @@ def test_an_agent_that_ends_its_process_spoils_no_other_session(shop: str, monke
 
 
 def test_a_replay_that_takes_too_long_is_undecided(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replaying, "SECONDS", 4.0)
+    monkeypatch.setattr(process, "SECONDS", 4.0)
     (outcome,) = replayed(visit(shop, "s1", 1, do="sleep"))
-    assert (outcome.result, outcome.why) == (UNDECIDED, "The replay took longer than 4 seconds.")
+    assert (outcome.result, outcome.why) == (UNDECIDED, "The agent took longer than 4 seconds.")
 
 
 def test_an_agent_that_cannot_be_loaded_is_tried_once(shop: str, tmp_path: Path) -> None:

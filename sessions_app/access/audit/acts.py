@@ -45,6 +45,8 @@ MUST: Final = frozenset(
         "sign-in",
         "token-created",
         "token-renewed",
+        "tool-tried",
+        "tried",
         "user-erased",
         "view-changed",
         "view-deleted",

@@ -1,0 +1,1 @@
+from . import root_agent as root_agent
