@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0011_agentversion")]
+    dependencies = [("sessions_app", "0013_breakpoint")]
 
     operations = [
         migrations.CreateModel(
