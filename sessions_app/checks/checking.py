@@ -1,7 +1,7 @@
 """Checks sessions against rules: goes through their changes of the keys that a rule names, a few at a time.
 
 A session broke a rule at an event of its own that wrote one of these keys, and after which the state does not meet the
-rule (condition.broken). Other sessions may write shared keys, too: for their events, no session is blamed here.
+rule (state_condition.broken). Other sessions may write shared keys, too: for their events, no session is blamed here.
 """
 
 import json
@@ -22,11 +22,10 @@ from ..domain.state import ABSENT, UNKNOWN, State, full_key, scope_of
 from ..history.index import written
 from ..history.steps import Step, Steps, steps_of
 from ..models import Breach, Rule, SearchSession
-from ..search import tree
+from ..search import state_condition, tree
 from ..search.index.read import Stored, is_large, rows_of, shared_states, state_of
 from ..search.index.tables import ref_of
 from ..sources import database, registry
-from . import condition
 
 CHANGES: Final = 200  # writes that are checked before the result is saved
 AGAIN: Final = 500  # sessions that are checked again once someone wrote a key that they share
@@ -76,10 +75,10 @@ class Came(NamedTuple):
 def checked(rule: Rule) -> Checked | None:
     """Returns a rule in the form in which it is checked; None if the language has changed since it was written."""
     try:
-        node = condition.read(rule.condition)
+        node = state_condition.read(rule.condition)
     except Invalid:
         return None
-    return Checked(rule.pk, node, tuple(condition.keys_of(node)))
+    return Checked(rule.pk, node, tuple(state_condition.keys_of(node)))
 
 
 def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
@@ -141,7 +140,7 @@ def _note(rule: Checked, subject: Subject, steps: Steps, kept: Breach | None) ->
     if kept is not None and kept.created != subject.created:  # that was another session with the same id
         kept.delete()
         kept = None
-    now = condition.broken(rule.node, subject.state)
+    now = state_condition.broken(rule.node, subject.state)
     first = _first(rule, subject, steps)
     if first is None and now and subject.listed and not rule.is_shared and not steps.more:
         since = subject.created if steps.begun is not None and not steps.steps else time.time()
@@ -176,11 +175,11 @@ def _keep_now(numbers: Sequence[int], *, now: bool) -> None:
 
 def _first(rule: Checked, subject: Subject, steps: Steps) -> Step | None:
     """Returns the first of these changes after which a state breaks a rule."""
-    if steps.begun is not None and _began_with(rule, steps) and condition.broken(rule.node, steps.start):
+    if steps.begun is not None and _began_with(rule, steps) and state_condition.broken(rule.node, steps.start):
         return Step(steps.begun, subject.ref, "", subject.created)
     for step in steps.steps:
         own = step.ref == subject.ref and not step.wrote.isdisjoint(rule.keys)
-        if own and condition.broken(rule.node, step.values):
+        if own and state_condition.broken(rule.node, step.values):
             return step
     return None
 
@@ -198,5 +197,6 @@ def look_again(rule: Checked, source: str) -> None:
     for start in range(0, len(kept), TOGETHER):
         digests = {each.digest: each.pk for each in kept[start : start + TOGETHER]}
         rows = SearchSession.objects.filter(source__where=registry.identity(source), digest__in=digests)
-        better = [each for each in subjects(source, rows) if not condition.broken(rule.node, whole(each, [rule]).state)]
+        states = [(each, whole(each, [rule]).state) for each in subjects(source, rows)]
+        better = [each for each, state in states if not state_condition.broken(rule.node, state)]
         _keep_now([digests[each.digest] for each in better], now=False)

@@ -15,12 +15,12 @@ from ..domain.session_ref import digest_of, own_session
 from ..domain.state import scope_of
 from ..models import Job, Rule
 from ..reads import views
-from ..search import tree
+from ..search import state_condition, tree
 from ..search.lines import clean
 from ..search.results import COUNT_LIMIT, count
 from ..search.selecting import patience
 from ..sources import registry
-from . import condition, rule_jobs
+from . import rule_jobs
 
 MOST: Final = 50  # of an app
 TITLE_LENGTH: Final = 100
@@ -55,12 +55,12 @@ def trial(source: str, app_name: str, text: str, *, actor: Actor) -> Trial:
 
     Raises Invalid, NotFound, SourceError; Slow if that takes longer than a second."""
     actor.check_sees(own_session(source, app_name))
-    node = condition.read(text)
+    node = state_condition.read(text)
     of_app = tree.Match("source", source, exact=True), tree.Match("app", app_name, exact=True)
     with patience(1.0):
         sessions = count(tree.Query(tree.And(of_app)), actor=actor)
-        broken = count(tree.Query(tree.And((*of_app, condition.breaking(node)))), actor=actor)
-    shared = {scope_of(key)[0] for key in condition.keys_of(node)} == {"app"}
+        broken = count(tree.Query(tree.And((*of_app, state_condition.breaking(node)))), actor=actor)
+    shared = {scope_of(key)[0] for key in state_condition.keys_of(node)} == {"app"}
     return Trial(min(broken, COUNT_LIMIT), min(sessions, COUNT_LIMIT), sessions > COUNT_LIMIT, shared)
 
 
@@ -136,8 +136,8 @@ def _fields(title: str, text: str) -> dict[str, str]:
     title, text = " ".join(title.split()), text.strip()
     if len(title) > TITLE_LENGTH or "\0" in title:
         raise Invalid(_("A name can have up to %(n)s characters.") % {"n": TITLE_LENGTH}, field="title")
-    condition.read(text)
-    return {"title": title, "condition": clean(text, condition.MOST_CHARACTERS)}
+    state_condition.read(text)
+    return {"title": title, "condition": clean(text, state_condition.MOST_CHARACTERS)}
 
 
 def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:

@@ -8,13 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
-from sessions_app.checks.condition import MOST_CHARACTERS, always, breaking, broken, compared, holds, keys_of, read
 from sessions_app.domain.errors import Invalid
 from sessions_app.domain.key_schema import KeySchema
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.search import tree
 from sessions_app.search.language import MOST_BRACKETS
 from sessions_app.search.results import search
+from sessions_app.search.state_condition import (
+    MOST_CHARACTERS,
+    always,
+    breaking,
+    broken,
+    compared,
+    holds,
+    keys_of,
+    read,
+)
 from tests.search.finding import feed
 from tests.search.test_selecting import Maker, Plain, Told, paths, scalars, scopes
 

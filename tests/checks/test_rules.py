@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import SYSTEM
-from sessions_app.checks import breaches, checking, condition, rule_jobs, rules
+from sessions_app.checks import breaches, checking, rule_jobs, rules
 from sessions_app.checks.live_checks import check_due
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, own_session
@@ -21,6 +21,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state
 from sessions_app.jobs import runner
 from sessions_app.models import Breach, CheckedSession, DueSession, Job, Rule
+from sessions_app.search import state_condition
 from sessions_app.search.health import Range
 from sessions_app.search.sql import rows
 from sessions_app.writes.append import append_event
@@ -97,8 +98,8 @@ class Plain:
             state = self.own[ref] if owner is None else self.shared.setdefault((ref.app_name, owner), {})
             state[key] = value
         for text in RULES:
-            node = condition.read(text)
-            if {*condition.keys_of(node)} & {*delta} and condition.broken(node, self.state(ref)):
+            node = state_condition.read(text)
+            if {*state_condition.keys_of(node)} & {*delta} and state_condition.broken(node, self.state(ref)):
                 self.first.setdefault((text, ref), event_id)
 
     def _delta(self) -> dict[str, Any]:
@@ -114,11 +115,11 @@ class Plain:
 
     def expected(self, text: str, app: str) -> dict[SessionRef, tuple[str, bool]]:
         """By session that broke a rule: the event that did first, and whether its state does now."""
-        node = condition.read(text)
-        shared = all(":" in key for key in condition.keys_of(node))
+        node = state_condition.read(text)
+        shared = all(":" in key for key in state_condition.keys_of(node))
         told = {}
         for ref in self.own:
-            now = condition.broken(node, self.state(ref))
+            now = state_condition.broken(node, self.state(ref))
             first = self.first.get((text, ref), "" if now and not shared else None)
             if ref.app_name == app and first is not None:
                 told[ref] = first, now

@@ -530,15 +530,15 @@ def reads_without_an_actor(code: Code) -> list[str]:
 
 PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
 # They compute where keys were written, how deltas were applied, and what can be looked for. Their answers have no value,
-# or are shown by search/results.py. What language.py, condition.py and saved/ parse is a query. large_events.py reads an
-# event piece by piece, and shows it when it is whole again.
+# or are shown by search/results.py. What language.py, state_condition.py and saved/ parse is a query. large_events.py reads
+# an event piece by piece, and shows it when it is whole again.
 TELL_NO_VALUE: Final = {
     *(
         "history/index/read_source.py",
         "history/adk_merge_bug.py",
         "search/language.py",
         "search/index/read.py",
-        "checks/condition.py",
+        "search/state_condition.py",
     ),
     *("search/saved/match_watcher.py", "search/saved/views.py", "reads/large_events.py"),
 }

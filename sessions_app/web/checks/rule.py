@@ -15,11 +15,12 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
-from ...checks import breaches, condition, rules
+from ...checks import breaches, rules
 from ...checks.breaches import Broken, Counts
 from ...domain.errors import Invalid, Slow
 from ...models import Rule
 from ...reads import lists
+from ...search import state_condition
 from ..forms import Form, Text, act
 from ..html.render import page
 from ..html.state_panel import address_at
@@ -34,9 +35,9 @@ class RuleForm(Form):
         needed=True,
         attrs={
             "class": "mono",
-            "maxlength": condition.MOST_CHARACTERS,
+            "maxlength": state_condition.MOST_CHARACTERS,
             "spellcheck": "false",
-            "placeholder": condition.EXAMPLE,
+            "placeholder": state_condition.EXAMPLE,
             "autocomplete": "off",
             "autocapitalize": "off",
             "role": "combobox",

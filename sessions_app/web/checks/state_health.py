@@ -10,13 +10,13 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from ...checks import condition, rules
+from ...checks import rules
 from ...checks.advice import Finding, health
 from ...domain.key_schema import KeySchema
 from ...domain.session_ref import SessionRef
 from ...domain.state import scope_of
 from ...reads import lists, views
-from ...search import tree
+from ...search import state_condition, tree
 from ...search.schemas import schemas, schemas_of
 from ...search.selecting import query_of
 from ..forms import act
@@ -88,13 +88,14 @@ def _begun(request: HttpRequest, source: str, app_name: str) -> dict[str, str]:
     given = request.GET.dict()
     if key := given.get("key"):
         known = schemas_of(source, app_name, [key], actor=actor(request)).get(key, KeySchema())
-        given["condition"] = condition.always(key, known)
+        given["condition"] = state_condition.always(key, known)
     return given
 
 
 def _examples(keys: Mapping[str, KeySchema]) -> list[tuple[str, str]]:
     """Returns a few keys of an app about which a rule could be, each with the condition that begins it."""
-    every = ((key, condition.always(key, known)) for key, known in keys.items() if known.low is not None or known.texts)
+    telling = {key: known for key, known in keys.items() if known.low is not None or known.texts}
+    every = ((key, state_condition.always(key, known)) for key, known in telling.items())
     return [each for each in every if len(each[1]) <= _EXAMPLE and not each[1].endswith("null")][:_EXAMPLES]
 
 

@@ -1,4 +1,4 @@
-"""Reads the condition of a rule, `cart.total >= 0`, and decides whether a state meets it (pure).
+"""Reads a condition on state, such as that of a rule, `cart.total >= 0`, and decides whether a state meets it (pure).
 
 It uses the search language's conditions on state, with the same meaning.
 """
@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from ..domain.errors import Invalid
 from ..domain.key_schema import KeySchema
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, scope_of
-from ..search import tree
-from ..search.language import parse
-from ..search.values import Value, comparable, value_of
+from . import tree
+from .language import parse
+from .values import Value, comparable, value_of
 
 EXAMPLE: Final = "cart.total >= 0"
 MOST_CHARACTERS: Final = 1_000
