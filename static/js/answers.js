@@ -77,7 +77,8 @@
     if (!elt.isConnected) box.append(elt); // htmx looks for #inbox-count where the form is
   });
   box.addEventListener("htmx:afterSwap", () => {
-    for (const field of fields()) if (typed.has(field.id)) field.replaceWith(typed.get(field.id));
+    // A details that is kept keeps what is in it.
+    for (const field of fields()) if (field.isConnected && typed.has(field.id)) field.replaceWith(typed.get(field.id));
     if (opened) return write();
     const first = adding && document.getElementById(adding);
     if (first) {
