@@ -14,6 +14,7 @@ from sessions_app.reads import at_work
 from sessions_app.running import companions, runs
 from tests.support.people import somebody
 from tests.web.conftest import Browser
+from tests.web.html import page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +49,14 @@ def test_the_page_says_what_runs_since_when_and_stops_it(ref: SessionRef, maria:
     assert AuditRow.objects.filter(act="run-stopped", by="maria").count() == 1
     report(ref, ended=time.time())
     assert not maria.open("session", **ref._asdict()).one(id="waits").all(class_="run")
+
+
+def test_a_script_can_read_when_it_did_something_last_in_each_language(ref: SessionRef, maria: Browser) -> None:
+    report(ref)
+    answer = maria.get(f"/s/{ref.source}/booking/ana/{ref.session_id}/", headers={"Accept-Language": "es"})
+    badge = page_of(answer).one(id="status").one(class_="badge")
+    assert "en curso" in badge.text
+    assert abs(float(badge["data-last"]) - time.time()) < 1_000
 
 
 def test_the_page_of_the_app_says_which_version_was_reported(ref: SessionRef, maria: Browser, guest: Browser) -> None:
