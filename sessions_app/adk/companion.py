@@ -7,6 +7,9 @@ ADKWEB_URL is adkweb's address, and ADKWEB_COMPANION_TOKEN has a token with the 
 names and times: which invocation runs in which session, and the name of the model or tool that it has called; and the
 versions of google-adk and of the app's package.
 
+With `Companion(breakpoints=True)`, adkweb is also asked before each step whether the agent pauses there: then people see
+what the model or the tool is to get, and may change it (breakpoints.py). For development.
+
 An agent doesn't notice it. Its callbacks write to memory and raise nothing. Two threads talk to adkweb, and if it is away,
 they try again less and less often. What was reported since is replaced by what is true by then.
 """
@@ -28,6 +31,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -46,7 +50,8 @@ STEP_LENGTH: Final = 100  # of the name of a model or a tool
 VERSION_LENGTH: Final = 40
 WAIT_SECONDS: Final = 40.0  # that adkweb may take to answer; it answers after 25
 SECONDS: Final = 5.0
-LONGEST_ANSWER: Final = 64 * 1024
+LONGEST_ANSWER: Final = 2 * 1024 * 1024  # adkweb's limits of what people change are lower
+AWAY_SECONDS: Final = 2.0  # without an answer of adkweb, until what pauses goes on
 LAST_SECONDS: Final = 0.5  # for the last report, when the process ends
 
 
@@ -92,23 +97,28 @@ def _versions(app_name: str) -> dict[str, str]:
 
 
 def _harmless(note: Callable[..., None]) -> Any:
-    """Makes a callback of ADK's, which raises nothing and returns None, so that nothing is changed."""
+    """Makes a callback of ADK's, which raises nothing. It returns None, so that nothing is changed, unless someone who let
+    the agent go on at a breakpoint said otherwise."""
 
     @functools.wraps(note)
-    async def callback(plugin: "Companion", **given: Any) -> None:
+    async def callback(plugin: "Companion", **given: Any) -> Any:
         with suppress(Exception):
             if reporter := _reporter():
                 note(plugin, reporter, **given)
+        pausing = getattr(plugin.breakpoints, note.__name__, None)
+        return await pausing(**given) if pausing else None
 
     return callback
 
 
 class Companion(BasePlugin):
-    """An ADK plugin that reports to adkweb what runs, and stops it on request. It changes nothing that an agent does."""
+    """An ADK plugin that reports to adkweb what runs, and stops it on request. It changes nothing that an agent does, unless
+    it has `breakpoints`: then people can let the agent pause in adkweb, and change what it does."""
 
-    def __init__(self, name: str = "adkweb") -> None:
+    def __init__(self, name: str = "adkweb", *, breakpoints: bool = False) -> None:
         # ADK refuses two plugins of one name: every run would fail where an App has one, and the server another.
         super().__init__(name=f"{name} {uuid.uuid4().hex[:8]}")
+        self.breakpoints = _breakpoints(self) if breakpoints else None
 
     @_harmless
     def before_run_callback(self, reporter: "_Reporter", *, invocation_context: Any) -> None:
@@ -169,6 +179,37 @@ def _abort(context: Any) -> None:
         context.end_invocation = True
 
 
+def _breakpoints(plugin: Companion) -> Any:
+    """Returns the plugin that lets agents pause, which asks adkweb in threads."""
+    from . import breakpoints
+
+    class ByCompanion(breakpoints.Channel):
+        def reaches(self, invocation: str) -> bool:
+            reporter = _reporter()
+            return reporter is not None and reporter.reports(invocation, plugin, self)
+
+        async def send(self, step: dict[str, Any]) -> dict[str, Any]:
+            reporter, number = _reporter(), uuid.uuid4().hex
+            answer = self.awaits(number)
+
+            def ask() -> None:
+                try:
+                    self.decide(number, reporter.ask(step) if reporter else {})
+                except Exception as error:
+                    self.decide(number, {"error": str(error)})
+
+            threading.Thread(target=ask, name="adkweb-asks", daemon=True).start()
+            try:
+                answered = await answer
+            finally:
+                self.forget(number)
+            if "error" in answered:
+                raise ConnectionError(answered["error"])
+            return answered
+
+    return breakpoints.Breakpoints(ByCompanion())
+
+
 # --- What this process reports ----------------------------------------------------------------------------------------
 
 
@@ -185,6 +226,9 @@ class _Reporter:
         self._busy = threading.Event()  # set while something runs
         self._away = False
         self._due = 0.0  # when all that runs is sent again
+        self._away_since = inf  # that adkweb doesn't answer
+        self._channels: set[Any] = set()  # of companions with breakpoints, which have asked
+        self._heard: list[str] = []  # the pauses whose decisions have been passed on
         threading.Thread(target=self._report, name="adkweb-reports", daemon=True).start()
         threading.Thread(target=self._listen, name="adkweb-commands", daemon=True).start()
         atexit.register(self._report_last)
@@ -230,6 +274,38 @@ class _Reporter:
             run.task.remove_done_callback(run.on_done)
         self._changed.set()
 
+    def reports(self, invocation: str, by: Companion, channel: Any) -> bool:
+        """Returns whether this plugin reports a run to an adkweb that is there. Decisions then go to its channel."""
+        self._channels.add(channel)
+        run = self._runs.get(invocation)
+        return run is not None and run.by is by and not self._away
+
+    def ask(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Asks adkweb about a step of a run. Raises whatever goes wrong."""
+        with self._lock:
+            report = self._runs[step["invocation"]].as_json()
+        about = {name: value for name, value in step.items() if name not in report or name == "name"}
+        said = {"process": self.process, "at": time.time(), "invocation": report, "step": about}
+        return self._adkweb.ask("POST", "/api/companion/step", said)
+
+    def _pass_on(self, decisions: dict[str, Any], stop: list[str]) -> None:
+        """Passes on what people decided about pauses, and ends those of runs that stop."""
+        for channel in self._channels:
+            for invocation in stop:
+                for pause in channel.pauses(invocation):
+                    channel.decide(pause, {"go": "stop"})
+            for pause, decision in decisions.items():
+                channel.decide(pause, decision)
+        self._heard = list(decisions)
+
+    def _let_go(self) -> bool:
+        """Lets all go on that pauses, because adkweb is away. Returns whether anything pauses."""
+        waits = [(channel, pause) for channel in self._channels for pause in channel.pauses()]
+        if self._away_since + AWAY_SECONDS < time.monotonic():
+            for channel, pause in waits:
+                channel.decide(pause, {"go": "away"})
+        return bool(waits)
+
     def _report(self) -> None:
         """Reports, forever: soon after something has changed, and every BEAT_SECONDS while something runs."""
         pause = 0.0
@@ -274,23 +350,30 @@ class _Reporter:
 
     def _listen(self) -> None:
         """Waits for commands, forever, while something runs."""
-        pause = 0.0
+        pause, last = 0.0, dict[str, Any]()
         while True:
             self._busy.wait()
             began = time.monotonic()
             try:
-                answer = self._adkweb.ask("GET", f"/api/companion?process={self.process}")
-                pause = 0.0
-                for invocation in answer.get("stop", []):
+                heard = f"&heard={','.join(self._heard)}" if self._heard else ""
+                answer = self._adkweb.ask("GET", f"/api/companion?process={self.process}{heard}")
+                pause, self._heard, self._away_since = 0.0, [], inf
+                stop = answer.get("stop", [])
+                for invocation in stop:
                     with self._lock:
                         run = self._runs.get(invocation)
                     if run:
                         run.stop()
+                self._pass_on(answer.get("decisions", {}), stop)
             except Exception as error:
                 self._adkweb.complain(error)
-                pause = min(LONGEST_PAUSE, 2 * pause or 1.0)
+                self._away_since = min(self._away_since, time.monotonic())
+                pause, answer = min(LONGEST_PAUSE, 2 * pause or 1.0), {}
+                if self._let_go():
+                    pause = 1.0
             # A command is repeated until its run has ended.
-            time.sleep(pause or max(0.0, 1.0 - (time.monotonic() - began)))
+            is_new, last = answer != last, answer
+            time.sleep(pause or (0.0 if is_new else max(0.0, 1.0 - (time.monotonic() - began))))
 
 
 def _current_task() -> "asyncio.Task[Any] | None":

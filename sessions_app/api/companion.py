@@ -1,4 +1,4 @@
-"""The channel of companions (adk/companion.py): they report what runs, and are told what to stop."""
+"""The channel of companions (adk/companion.py): they report what runs, ask whether it pauses, and are told what to stop."""
 
 from typing import Annotated, Any, Final
 
@@ -11,7 +11,8 @@ from ninja.security import HttpBearer
 from ..access import tokens
 from ..access.actor import Actor
 from ..domain.errors import Conflict, NotAllowed
-from ..running import companions
+from ..running import breakpoints, companions
+from ..running.breakpoints import Asker
 from .authorize import actor_of, signed_in_with
 from .bodies import answer, body_of
 
@@ -35,6 +36,7 @@ class Companion(HttpBearer):
 router = Router(auth=Companion())
 _NAME: Final[Any] = Field(min_length=1, max_length=128)
 _PROCESS: Final = "^[0-9a-f]{32}$"
+_HEARD: Final = "^([0-9a-f]{32},){0,99}[0-9a-f]{32}$|^$"
 _VERSION: Final[Any] = Field(default="", max_length=40)
 _SECONDS: Final[Any] = Field(ge=0, le=2**33, allow_inf_nan=False)
 
@@ -76,8 +78,57 @@ def report(request: HttpRequest) -> HttpResponse:
     return answer({})
 
 
+class Step(Schema):
+    """A step before which an agent may pause: running/breakpoints.py."""
+
+    kind: str = Field(pattern="^(model|tool)$")
+    agent: str = Field(max_length=128)
+    name: str = Field(max_length=128)
+    call: str = Field(default="", max_length=128)
+    steps: bool = False
+    met: list[int] = Field(default=[], max_length=100)
+    keys: list[str] = Field(default=[], max_length=10_000)
+    state: dict[str, Any] = Field(default={})
+    pause: str = Field(default="", pattern="^([0-9a-f]{32})?$")
+    request: dict[str, Any] = Field(default={})
+
+
+class Asked(Schema):
+    """A step of an invocation that runs in a process."""
+
+    process: str = Field(pattern=_PROCESS)
+    at: float = _SECONDS
+    invocation: Invocation
+    step: Step
+
+
+@router.post("/companion/step", include_in_schema=False)
+def step(request: HttpRequest) -> HttpResponse:
+    """Says whether an agent pauses before a step, and for how long."""
+    body, account = body_of(request, Asked), actor_of(request).account
+    names: str = request.reports  # type: ignore[attr-defined]
+    try:
+        companions.hear(body.process, body.at, [body.invocation], account=account, apps=names)
+    except IntegrityError as error:
+        raise Conflict from error
+    ref = companions.session_of(body.invocation, body.process, account=account)
+    asked = breakpoints.Step(invocation=body.invocation.invocation, **body.step.dict())
+    return answer(breakpoints.ask(ref, asked, Asker(body.process, account)) if ref else {})
+
+
 @router.get("/companion", include_in_schema=False)
-def commands(request: HttpRequest, process: Query[Annotated[str, Field(pattern=_PROCESS)]]) -> HttpResponse:
-    """Says which invocations of a process someone has asked to stop; 204 if there is none. live/commands.py waits then."""
-    stop = companions.to_stop(process, account=actor_of(request).account)
-    return answer({"stop": stop}) if stop else HttpResponse(status=204)
+def commands(
+    request: HttpRequest,
+    process: Query[Annotated[str, Field(pattern=_PROCESS)]],
+    heard: Annotated[str, Field(pattern=_HEARD)] = "",
+) -> HttpResponse:
+    """Says which invocations of a process someone has asked to stop, and what people decided about its pauses, but for those
+    of which it has `heard`; 204 if there is none. live/commands.py waits then."""
+    account = actor_of(request).account
+    asker = Asker(process, account)
+    if heard:
+        breakpoints.note_heard(asker, heard.split(","))
+    stop, decided = companions.to_stop(process, account=account), breakpoints.decisions(asker)
+    if not (stop or decided):
+        return HttpResponse(status=204)
+    return answer({"stop": stop} | ({"decisions": decided} if decided else {}))

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from .. import broadcast
 from ..broadcast import Move
 from ..jobs.ticker import Ticker
-from ..running import companions
+from ..running import breakpoints, companions
 
 WAIT_SECONDS: Final = 25.0
 LOOK_SECONDS: Final = 0.5  # for what another process was asked to stop
@@ -106,7 +106,7 @@ class Commands(Ticker):
         super().__init__("commands", REST_SECONDS)
 
     def hear(self, move: Move) -> None:
-        """Looks at once if someone may have asked to stop something. This is a listener of broadcast.py."""
+        """Looks at once if someone may have asked to stop something, or let it go on. This is a listener of broadcast.py."""
         if move.what == "queued" and waiting_for:
             self.wake()
 
@@ -117,10 +117,10 @@ class Commands(Ticker):
         super().run()
 
     def tick(self) -> float:
-        """Tells those that wait and have something to stop."""
+        """Tells those that wait and have something to stop, or to let go on."""
         if not waiting_for:
             return REST_SECONDS
-        for process in companions.told() & waiting_for.keys():
+        for process in (companions.told() | breakpoints.told()) & waiting_for.keys():
             _tell(process)
         return LOOK_SECONDS
 

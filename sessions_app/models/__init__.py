@@ -17,9 +17,11 @@ from .audit import AuditReceiver, AuditRow
 from .batches import BatchItem
 from .checks import Breach, CheckedSession, DueSession, Rule
 from .own import (
+    Breakpoint,
     Invitation,
     Job,
     PasswordTries,
+    Pause,
     Projection,
     Report,
     ReportQuerySet,
@@ -61,6 +63,7 @@ __all__ = [
     "AuditRow",
     "BatchItem",
     "Breach",
+    "Breakpoint",
     "CheckedSession",
     "Dismissal",
     "DriftedSession",
@@ -72,6 +75,7 @@ __all__ = [
     "Job",
     "KnownSource",
     "PasswordTries",
+    "Pause",
     "Projection",
     "Report",
     "ReportQuerySet",

@@ -269,3 +269,97 @@ class StateChange(models.Model):
     key = models.TextField()
     place: "models.BigIntegerField[int, Position]" = models.BigIntegerField()
     since: "models.BigIntegerField[int | None, Seq | None]" = models.BigIntegerField(null=True)
+
+
+class BreakpointQuerySet(models.QuerySet["Breakpoint"]):
+    """Reads breakpoints."""
+
+    def about(self, where: str, app_name: str, digest: str) -> "BreakpointQuerySet":
+        """Returns those at which the agent pauses in a session: its own, and those of its app."""
+        return self.filter(where=where, app_name=app_name, digest__in=("", digest)).order_by("pk")
+
+
+class Breakpoint(models.Model):
+    """Where an agent pauses: before it calls a `model` or a `tool`, or when a condition on `state` becomes true.
+
+    `where` is registry.identity; `digest` and `names` are those of a session, empty if it's for all of the app. `name` is
+    that of the agent or the tool, empty for any. `condition` is in the rule language.
+    """
+
+    MOST: Final = 20  # about one session or one app
+
+    where = models.TextField()
+    app_name = models.CharField(max_length=128)
+    digest = models.CharField(max_length=32, default="")
+    names = models.TextField(default="")
+    kind = models.CharField(max_length=10)
+    name = models.CharField(max_length=128, default="")
+    condition = models.TextField(default="")
+    made_by = models.CharField(max_length=150)
+    made = models.FloatField()
+
+    objects = BreakpointQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["where", "app_name"], name="breakpoints_of_app")]
+
+
+class PauseQuerySet(models.QuerySet["Pause"]):
+    """Reads pauses."""
+
+    def waiting(self) -> "PauseQuerySet":
+        """Returns those that wait for a decision."""
+        return self.filter(over=False, decision="", until__gt=time.time())
+
+    def decided(self) -> "PauseQuerySet":
+        """Returns those whose decision the agent's process may not have yet."""
+        return self.filter(over=False).exclude(decision="")
+
+    def end(self) -> bool:
+        """Ends them: what someone changed stays, the rest is forgotten. Returns whether there were any."""
+        forgotten, _by_table = self.filter(changed="").delete()
+        return bool(self.filter(over=False).update(over=True, request="", proposed="") + forgotten)
+
+
+class Pause(models.Model):
+    """A step before which an agent pauses, or paused: its `kind` is model or tool. The id is made by the agent's process.
+
+    `where`, `digest` and `names` are as in Report. Of a companion's process, `process` and `account` are those of its
+    report; of adkweb's own, `run` is the job. `request` is what the model or the tool is to get, as JSON, as long as someone
+    may look at it. At `until`, the agent goes on by itself, or the tool is refused, with the words in `refusal`. `decision`
+    is what its process gets, as JSON; `proposed` is one that waits for a second person. What someone `changed` stays: for
+    each of instruction, message and args, the old and the new value.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    invocation = models.CharField(max_length=128)
+    kind = models.CharField(max_length=10)
+    agent = models.CharField(max_length=128)
+    name = models.CharField(max_length=128)
+    call = models.CharField(max_length=128, default="")
+    process = models.CharField(max_length=32, default="")
+    account = models.CharField(max_length=40, default="")
+    run = models.UUIDField(null=True)
+    request = models.TextField(default="")
+    since = models.FloatField()
+    until = models.FloatField()
+    refusal = models.TextField(default="")
+    decision = models.TextField(default="")
+    decided_by = models.CharField(max_length=150, default="")
+    decided = models.FloatField(default=0.0)
+    proposed = models.TextField(default="")
+    proposed_by = models.CharField(max_length=150, default="")
+    proposed_account = models.CharField(max_length=40, default="")
+    changed = models.TextField(default="")
+    over = models.BooleanField(default=False)
+
+    objects = PauseQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["where", "digest"], name="pauses_of_session"),
+            models.Index(fields=["over"], condition=models.Q(over=False), name="open_pauses"),
+        ]

@@ -26,8 +26,9 @@ from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..models import Answer, Dismissal, Job, SessionTag, SessionTitle
+from ..models import Answer, Dismissal, Job, Pause, SessionTag, SessionTitle
 from ..models.pages import in_pages
+from ..running import breakpoints
 from ..sources import registry
 from ..transfer import exporting
 from ..transfer.exporting import Filter
@@ -206,8 +207,22 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "tags": _labels(writing, SessionTag, "tag"),
         "dismissals": _labels(writing, Dismissal, "reason"),
         "answers": _labels(writing, Answer, "response", _shown_part),
+        "pauses": _pauses(writing),
         "unsent": _unsent(writing),
     }
+
+
+def _pauses(writing: _Writing) -> list[dict[str, Any]]:
+    """Returns what people changed of what the user's agents were about to do."""
+    begins = json.dumps([writing.app_name, writing.user_id])[:-1] + ","
+    rows = Pause.objects.filter(where=registry.identity(writing.source), names__startswith=begins).exclude(changed="")
+    refs = [(row, SessionRef(writing.source, *json.loads(row.names))) for row in in_pages(rows)]
+    return [
+        {"session": ref.session_id, "step": row.kind, **asdict(change)}
+        for row, ref in refs
+        if row.names.startswith(begins)  # SQLite compares without regard to case
+        for change in breakpoints.of_pause(row, ref, actor=writing.actor)
+    ]
 
 
 def _unsent(writing: _Writing) -> list[dict[str, str]]:

@@ -16,10 +16,12 @@ from ..models import (
     Answer,
     BatchItem,
     Breach,
+    Breakpoint,
     CheckedSession,
     Dismissal,
     DueSession,
     Job,
+    Pause,
     Projection,
     Report,
     SearchOwner,
@@ -47,7 +49,8 @@ _SOME: Final = 200
 def forget_session(ref: SessionRef) -> None:
     """Deletes what adkweb stores about a deleted session."""
     where, digest = registry.identity(ref.source), digest_of(*ref[1:])
-    for model in (CheckedSession, DueSession, ViewNews, SessionTitle, SessionTag, Dismissal, Answer, Report):
+    of_session = (CheckedSession, DueSession, ViewNews, SessionTitle, SessionTag, Dismissal, Answer, Report)
+    for model in (*of_session, Breakpoint, Pause):
         model.objects.filter(where=where, digest=digest).delete()
     Breach.objects.filter(rule__where=where, digest=digest).delete()
     Waiting.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
@@ -65,6 +68,7 @@ def forget_user(source: str, app_name: str, user_id: str, kept: Collection[str])
         "dismissals": _named(Dismissal, where, app_name, user_id, kept),
         "answers": _named(Answer, where, app_name, user_id, kept),
         "reports": _named(Report, where, app_name, user_id, kept),
+        "pauses": _named(Pause, where, app_name, user_id, kept) + _named(Breakpoint, where, app_name, user_id, kept),
         "queued": _queued(where, app_name, user_id, kept),
         "batches": _named(BatchItem, where, app_name, user_id, kept),
         "deliveries": _deliveries(source, app_name, user_id, kept),

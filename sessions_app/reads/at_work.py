@@ -18,7 +18,7 @@ from ..access.actor import Actor
 from ..access.shown import shown_words
 from ..domain.invocations import Running, Told, running_of
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import Job, Report, ReportQuerySet, tables
+from ..models import Job, Pause, Report, ReportQuerySet, tables
 from ..sources import registry
 
 MOST: Final = 1_000  # reports and runs that are read for all sessions together
@@ -28,7 +28,8 @@ _LATE: Final = 6.0  # seconds between the last sign of a process and its last ev
 @dataclass(frozen=True, slots=True)
 class AtWork:
     """An agent that is known to run. While it calls a model or a tool, `step` says which of both, `name` its name, and
-    `step_since` since when. `stopped_by` asked it to stop. `is_own` says whether adkweb started it."""
+    `step_since` since when. `stopped_by` asked it to stop. `is_own` says whether adkweb started it, `paused` whether it
+    waits before that step, at a breakpoint."""
 
     since: float
     invocation_id: str = ""
@@ -37,6 +38,7 @@ class AtWork:
     step_since: float = 0.0
     stopped_by: str = ""
     is_own: bool = False
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,12 @@ def known(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Kno
         if ref := by_names.get((job.where, job.app_name, job.user_id, job.session_id)):
             own = AtWork(job.created, stopped_by=job.stopped_by, is_own=True)
             result[ref] = replace(result[ref], at_work=own)
+    if any(each.at_work for each in result.values()):
+        for pause in Pause.objects.waiting().filter(where__in={*wheres}, digest__in=digests).defer("request"):
+            if (ref := by_key.get((pause.where, pause.digest))) and (work := result[ref].at_work):
+                name = shown_words(pause.name, actor, ref.app_name)
+                at = replace(work, step=pause.kind, name=name, step_since=pause.since, paused=True)
+                result[ref] = replace(result[ref], at_work=at)
     return result
 
 

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -62,16 +62,30 @@ def get(server: Server, path: str) -> Any:
         raise AgentError(_("This isn't the answer of an ADK server.")) from error
 
 
+def tell(server: Server, path: str, body: Any) -> None:
+    """Tells an ADK server something. Raises AgentError if that doesn't arrive."""
+    try:
+        with closing(server.connect(_CONNECT_SECONDS)) as connection:
+            headers = {**server.headers, "Content-Type": "application/json"}
+            connection.request("POST", path, json.dumps(body).encode(), headers)
+            connection.getresponse().read(_WORDS)
+    except (OSError, http.client.HTTPException) as error:
+        raise AgentError(_("The agent's server can't be reached: %(why)s") % {"why": str(error)[:_WORDS]}) from error
+
+
 class Stream:
     """The open `/run_sse` of an ADK server: iterate over it for the events. `close` ends the agent's run, from any thread.
 
     `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it, or
-    not any longer, and `done` when it has said everything. `continues` tells whether it is to go on without a message."""
+    not any longer, and `done` when it has said everything. `continues` tells whether it is to go on without a message. If it
+    `asks`, a child of adkweb also yields what it asks before each step (launcher.py)."""
 
-    def __init__(self, server: Server, body: Mapping[str, Any]) -> None:
+    def __init__(self, server: Server, body: Mapping[str, Any], *, asks: bool = False) -> None:
         self._server = server
         self._path = urlsplit(server.url).path.rstrip("/") + "/run_sse"
         self._headers = {**server.headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
+        if asks:
+            self._headers["X-Adkweb-Breakpoints"] = "on"
         self._body = json.dumps(body).encode()
         self.continues = "newMessage" not in body
         self._socket: socket.socket | None = None

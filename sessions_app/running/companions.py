@@ -17,7 +17,7 @@ from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_words
 from ..domain.errors import Error
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import AgentVersion, Report
+from ..models import AgentVersion, Pause, Report
 from ..reads import newest, timeline
 from ..sources import database, registry
 
@@ -85,6 +85,8 @@ def _note(row: Report, said: Said, process: str, at: float, account: str) -> boo
     row.beat, row.at, row.ended = now, said.ended or at, said.ended is not None
     row.step, row.name, row.step_since = said.step, said.name, said.step_since - ahead
     row.save()
+    if row.ended:
+        Pause.objects.filter(where=row.where, digest=row.digest, invocation=row.invocation).end()
     return True
 
 
@@ -103,6 +105,14 @@ def version_of(source: str, app_name: str, *, actor: Actor) -> AgentVersion | No
     if said:
         said.adk, said.version = (shown_words(each, actor, app_name) for each in (said.adk, said.version))
     return said
+
+
+def session_of(said: Said, process: str, *, account: str) -> SessionRef | None:
+    """Returns the session in which a process reports that an invocation runs; None if it's in none, or another one's."""
+    own = Report.objects.running().filter(process=process, account=account)
+    row = own.filter(names=_names(said), invocation=said.invocation).order_by("-beat").first()
+    alias = registry.alias_of(row.where) if row else None
+    return SessionRef(alias, said.app_name, said.user_id, said.session_id) if alias else None
 
 
 def to_stop(process: str, *, account: str) -> list[str]:

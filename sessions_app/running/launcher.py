@@ -38,6 +38,8 @@ SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
 PROOF: Final = (
     "/adkweb/proof"  # what adkweb asks for before it sends the token: another server may have this port by now
 )
+ANSWER: Final = "/adkweb/answer"  # what adkweb answers to what an agent asks before a step, and what people decide
+ASKS: Final = b"x-adkweb-breakpoints"  # the header of a run that asks
 LEAVE: Final = "/adkweb/leave"  # what adkweb asks for when nothing runs that it wants to keep
 TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locked file
 
@@ -52,6 +54,7 @@ def main() -> None:
     gate = Gate(order["token"], order["idle"])
     server = _Server(uvicorn.Config(gate, log_level="warning", access_log=False))
     threading.Thread(target=_leave_with_adkweb, args=(lifeline, gate), daemon=True).start()
+    gate.channel = _breakpoints()
     gate.app = _app(order)
     listening = socket.create_server(("127.0.0.1", 0))
     answer.write(json.dumps({"port": listening.getsockname()[1]}).encode() + b"\n")
@@ -96,10 +99,37 @@ def _app(order: dict[str, Any]) -> ASGIApp:
         artifact_service_uri=order["artifacts"] or "folder://",
         web=False,
         bind_host="127.0.0.1",  # turns on ADK's guard against other hosts and origins
+        extra_plugins=[f"{_PLUGIN}.plugin"],
     )
     for kind in (HTTPException, Exception):
         app.add_exception_handler(kind, _say_why)
     return app
+
+
+def _breakpoints() -> Any:
+    """Makes the plugin that lets agents pause (adk/breakpoints.py), and returns its channel: what it asks goes into the
+    stream of the run, and adkweb answers with a request."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "adk"))
+    import breakpoints  # type: ignore[import-not-found]
+
+    del sys.path[0], sys.modules["breakpoints"]
+
+    class InStream(breakpoints.Channel):  # type: ignore[misc]
+        def reaches(self, invocation: str) -> bool:
+            return _stream.get() is not None
+
+        async def send(self, step: dict[str, Any]) -> Any:
+            number = os.urandom(16).hex()
+            answer = self.awaits(number)
+            try:
+                await _stream.get()({"adkweb": {**step, "number": number}})
+                return await answer
+            finally:
+                self.forget(number)
+
+    breakpoints.plugin = breakpoints.Breakpoints(channel := InStream())
+    sys.modules[_PLUGIN] = breakpoints
+    return channel
 
 
 async def _say_why(request: Request, error: Any) -> Response:
@@ -111,6 +141,28 @@ async def _say_why(request: Request, error: Any) -> Response:
     return JSONResponse({"detail": f"{type(cause).__name__}: {cause}"}, 500)
 
 
+_PLUGIN: Final = "adkweb_breakpoints"
+_stream: ContextVar[Any] = ContextVar("stream", default=None)  # says something in the stream of the run that asks
+
+
+def _streaming(send: Send) -> tuple[Send, Callable[[Any], Awaitable[None]]]:
+    """Returns a `send` for an answer that is a stream of events, and what adds an event to it."""
+    is_open = False
+
+    async def sends(message: Any) -> None:
+        nonlocal is_open
+        is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+        await send(message)
+
+    async def says(event: Any) -> None:
+        if not is_open:
+            raise ConnectionError("there is no stream")
+        line = f"data: {json.dumps(event)}\n\n".encode()
+        await send({"type": "http.response.body", "body": line, "more_body": True})
+
+    return sends, says
+
+
 # --- Who may ask, and until when --------------------------------------------------------------------------------------
 
 
@@ -118,6 +170,7 @@ class Gate:
     """Lets requests with the token through to the app, and none after it was closed."""
 
     app: ASGIApp
+    channel: Any = None  # of agents that pause
 
     def __init__(self, token: str, idle: float) -> None:
         self._token = token.encode()
@@ -138,11 +191,11 @@ class Gate:
             return await PlainTextResponse("This server is adkweb's own.", 401)(scope, receive, send)
         if self.closed:
             return await PlainTextResponse("adkweb has ended.", 503)(scope, receive, send)
-        if (scope.get("method"), scope["path"]) == ("POST", LEAVE):
-            if self._running:
-                return await PlainTextResponse("An agent is running.", 409)(scope, receive, send)
-            self.close()
-            return await PlainTextResponse("")(scope, receive, send)
+        if scope.get("method") == "POST" and scope["path"] in (LEAVE, ANSWER):
+            return await (await self._told(Request(scope, receive)))(scope, receive, send)
+        if ASKS in dict(scope["headers"]):
+            send, says = _streaming(send)
+            _stream.set(says)  # in the context of this request only
         task = asyncio.current_task()
         self._running.add(task)
         try:
@@ -153,6 +206,16 @@ class Gate:
         finally:
             self._running.discard(task)
             self._used = time.monotonic()
+
+    async def _told(self, request: Request) -> Response:
+        if request.url.path == ANSWER:
+            told = await request.json()
+            self.channel.decide(told["number"], told["answer"])
+        elif self._running:
+            return PlainTextResponse("An agent is running.", 409)
+        else:
+            self.close()
+        return PlainTextResponse("")
 
     def _signed(self, word: bytes, number: bytes) -> bytes:
         return hmac.new(self._token, word + b" " + number, "sha256").hexdigest().encode()

@@ -39,18 +39,20 @@ from ..edits import proposals
 from ..jobs import runner
 from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, Progress, ref_of, session_of
 from ..jobs.ticker import Ticker
-from ..models import Answer, Job
+from ..models import Answer, Job, Pause
 from ..reads import at_work, timeline
 from ..reads.event_views import EventView
 from ..sources import agents, registry
-from . import files, servers
-from .client import Server, Stream
+from . import breakpoints, files, servers
+from .breakpoints import Asker, Step
+from .client import Server, Stream, tell
 from .first import NOTHING, First, Write
 from .questions import check_waits
 from .servers import RUN
 
 TEXT_LENGTH: Final = 100_000  # characters of a message
 _SPOKEN: Final = "adkweb.spoken"  # what a key is for
+ASKED: Final = "adkweb"  # what a child asks in the stream of a run
 READY: Final = "ready"  # the step of a run before which all is written
 SENT: Final = "sent"  # and of one whose message may have reached the agent
 _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
@@ -239,8 +241,9 @@ def _waiting(ref: SessionRef) -> Any:
 
 @dataclass
 class _Held:
-    """A run of this process: its open stream, and the reason why this process has lost its job."""
+    """A run of this process: its server and open stream, and the reason why this process has lost its job."""
 
+    server: Server
     stream: Stream
     beat: runner.Beat
     lost: Lost | None = None
@@ -248,13 +251,28 @@ class _Held:
 
 class _Watch(Ticker):
     """The thread that closes the streams of runs when someone asks their agents to stop, or this process loses their jobs;
-    and that tells what agents said last, when they pause. There is one while agents run."""
+    that passes on what people decided about an agent at a breakpoint; and that tells what agents said last, when they
+    pause. There is one while agents run."""
 
     current: ClassVar["_Watch | None"] = None
 
     def __init__(self) -> None:
         super().__init__("runs", _LOOK_SECONDS)
         self.held: dict[uuid.UUID, _Held] = {}
+
+    def hear(self, move: broadcast.Move) -> None:
+        """Looks at once if someone may have asked an agent to stop, or let it go on. This is a listener of broadcast.py."""
+        if move.what == "queued":
+            self.wake()
+
+    def run(self) -> None:
+        """Looks until it is ended."""
+        broadcast.listen(self.hear)
+        super().run()
+
+    def close(self) -> None:
+        """Stops listening."""
+        broadcast.stop_listening(self.hear)
 
     def tick(self) -> None:
         with _holding:
@@ -267,6 +285,9 @@ class _Watch(Ticker):
                 run.lost = lost
             if run.lost or number in stopped:
                 run.stream.close()
+        for pause in Pause.objects.decided().filter(run__in=held):
+            _answer(held[pause.run].server, pause.id.hex, json.loads(pause.decision))  # type: ignore[index]
+            Pause.objects.filter(pk=pause.pk).end()
         for ref in list(_untold):
             _untold.discard(ref)
             _tell(ref)
@@ -324,20 +345,23 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
     updates = {UPDATES: task["updates"]} if task.get("updates") else {}
     body = {**names, **message, "streaming": True, "customMetadata": {NOTE: job.pk.hex, **updates}}
-    stream = Stream(server, body)
+    stream = Stream(server, body, asks=bool(settings.BREAKPOINTS) and not server.is_remote)
     beat(Progress(step=SENT))
     if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent
         job.refresh_from_db()
         return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=False)
     job.step = SENT
     broadcast.tell("queued", ref)
-    heard, why, held = False, "", _Held(stream, beat)
+    heard, why, held = False, "", _Held(server, stream, beat)
     connections.close_all()  # an agent may run for hours, and a database has few
     with _watched(job, held):
         try:
             for event in stream:
                 heard = True
-                hear(ref, event)
+                if ASKED in event and not server.is_remote:
+                    _answer_step(ref, job, server, event[ASKED])
+                else:
+                    hear(ref, event)
         except AgentError as error:
             why = _reason(error, server, stream)
         finally:
@@ -351,6 +375,21 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
         if sealed or not stream.done:  # else the agent was faster
             why = _("Stopped by %(name)s.") % {"name": job.stopped_by}
     return _ended(job, ref, task, why, sent=sent)
+
+
+def _answer_step(ref: SessionRef, job: Job, server: Server, asked: dict[str, Any]) -> None:
+    """Answers what a child asks before a step. Whatever goes wrong, the agent goes on."""
+    answer: dict[str, Any] = {}
+    with suppress(Exception):
+        step = Step(**{name: asked[name] for name in Step.__slots__ if name in asked})
+        answer = breakpoints.ask(ref, step, Asker(run=job.pk))
+    connections.close_all()
+    _answer(server, asked["number"], answer)
+
+
+def _answer(server: Server, number: str, answer: dict[str, Any]) -> None:
+    with suppress(AgentError):  # it has ended
+        tell(server, "/adkweb/answer", {"number": number, "answer": answer})
 
 
 def _reason(error: AgentError, server: Server, stream: Stream) -> str:
@@ -444,6 +483,7 @@ def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: b
     if events and not why:
         why = str(events[-1].data.get("error_message") or events[-1].data.get("error_code") or "")
     at_work.note_end(ref)
+    Pause.objects.filter(run=job.pk).end()
     state = DONE if sent and not why else STOPPED
     kept = {**task, "parts": [] if sent else task["parts"]}  # what was sent is in the session's events
     return Outcome(state, why, {"result": json.dumps({"sent": sent}), "task": json.dumps(kept)})

@@ -18,7 +18,19 @@ from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import split, without_temp
-from ..models import Answer, Dismissal, Job, Report, SessionHold, SessionTag, SessionTitle, stored_instant, tables
+from ..models import (
+    Answer,
+    Breakpoint,
+    Dismissal,
+    Job,
+    Pause,
+    Report,
+    SessionHold,
+    SessionTag,
+    SessionTitle,
+    stored_instant,
+    tables,
+)
 from ..sources import database, registry
 from .append import Origin, log
 from .incomplete import check_unmarked
@@ -165,7 +177,7 @@ def _delete_labels(ref: SessionRef) -> None:
     agent ends."""
     where, names = registry.identity(ref.source), dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
     try:
-        for own in (SessionTitle, SessionTag, Dismissal, Answer, Report):
+        for own in (SessionTitle, SessionTag, Dismissal, Answer, Report, Breakpoint, Pause):
             own.objects.filter(where=where, digest=digest_of(*ref[1:])).delete()
         Job.objects.of_agents().filter(where=where, **names).delete()
     except DatabaseError as error:  # of adkweb's own database; the session is deleted anyway

@@ -27,9 +27,9 @@ from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import AgentVersion, AuditRow, Report
+from sessions_app.models import AgentVersion, AuditRow, Pause, Report
 from sessions_app.reads import newest, timeline
-from sessions_app.running import runs
+from sessions_app.running import breakpoints, runs
 from tests.browser.serving import Adkweb
 from tests.servers import HOST, Server
 from tests.support.at_work import until
@@ -52,6 +52,15 @@ from google.adk.apps import App
 from helper.agent import Echo, count
 root_agent = LlmAgent(name="own", model=Echo(), tools=[count])
 app = App(name="own", root_agent=root_agent, plugins=[adkweb.Companion()])
+""",
+    "debug": """
+import adkweb
+from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.apps import App
+from helper.agent import Echo, add, count
+first = LlmAgent(name="first", model=Echo(), tools=[add, count])
+root_agent = SequentialAgent(name="debug", sub_agents=[first])
+app = App(name="debug", root_agent=root_agent, plugins=[adkweb.Companion(breakpoints=True)])
 """,
     "slow": """
 import asyncio
@@ -242,6 +251,71 @@ def test_a_process_that_was_killed_runs_nothing_any_more(web: Web, new_session: 
     assert timeline.status_of(ref, actor=SYSTEM).name == "stuck"
 
 
+# --- Breakpoints ------------------------------------------------------------------------------------------------------
+
+
+def paused(ref: SessionRef) -> breakpoints.Paused:
+    """Waits until the agent pauses."""
+    return until(lambda: breakpoints.paused(ref, actor=SYSTEM), "a pause")[0]  # type: ignore[no-any-return]
+
+
+def results(ref: SessionRef, tool: str) -> list[Any]:
+    rows = timeline.events(ref, actor=SYSTEM).rows
+    return [part.value for row in rows for part in row.description.responses if part.name == tool]
+
+
+@pytest.fixture
+def pausing(new_session: Callable[[str], SessionRef], settings: Any) -> SessionRef:
+    """A session of an agent whose companion has breakpoints, and that pauses before each tool."""
+    settings.BREAKPOINTS = True
+    ref = new_session("debug")
+    breakpoints.add(ref, "tool", actor=SYSTEM)
+    return ref
+
+
+def test_an_agent_with_a_companion_pauses_and_its_tool_gets_what_someone_changed(web: Web, pausing: SessionRef) -> None:
+    with web.running(pausing, "add count"):
+        pause = paused(pausing)
+        assert (pause.name, pause.args, at_work(pausing).paused) == ("add", {}, True)
+        breakpoints.decide(pausing, pause.id, "step", args={"n": 5}, actor=SYSTEM)
+        until(lambda: results(pausing, "add") == [{"result": 5}], seconds=5)
+        assert paused(pausing).of.kind == "model"
+        breakpoints.decide(pausing, paused(pausing).id, "continue", actor=SYSTEM)
+        until(lambda: [each.name for each in breakpoints.paused(pausing, actor=SYSTEM)] == ["count"])
+        breakpoints.decide(pausing, paused(pausing).id, "continue", actor=SYSTEM)
+        until(lambda: at_work(pausing) is None)
+    assert results(pausing, "count") == [{"counted": 1}]
+    assert [row.call != "" for row in Pause.objects.filter(names__contains=pausing.session_id)] == [True]
+
+
+def test_stop_ends_a_run_that_pauses_at_once_and_without_its_tool(web: Web, pausing: SessionRef) -> None:
+    with web.running(pausing, "count"):
+        paused(pausing)
+        began = time.monotonic()
+        runs.stop(pausing, actor=SYSTEM)
+        until(lambda: at_work(pausing) is None)
+        assert time.monotonic() - began < 2.5
+    assert not [each for each in results(pausing, "count") if "counted" in each]
+    assert not breakpoints.paused(pausing, actor=SYSTEM)
+
+
+def test_who_asks_hangs_up_while_the_agent_pauses(web: Web, pausing: SessionRef) -> None:
+    with web.running(pausing, "count"):
+        paused(pausing)
+    until(lambda: not Pause.objects.filter(names__contains=pausing.session_id).exists())
+
+
+@pytest.mark.guarantee("Safety", "A companion with breakpoints lets its agent go on within seconds if adkweb is away.")
+def test_an_agent_that_pauses_goes_on_when_adkweb_is_killed(web: Web, pausing: SessionRef) -> None:
+    with web.running(pausing, "count"):
+        paused(pausing)
+        web.adkweb.die()
+        try:
+            until(lambda: results(pausing, "count") == [{"counted": 1}], seconds=12)
+        finally:
+            web.adkweb.start()
+
+
 # --- An adkweb that is away, or isn't one -----------------------------------------------------------------------------
 
 SCRIPT = """
@@ -318,15 +392,18 @@ def run_script(url: str, script: str = SCRIPT, **environment: str) -> list[str]:
 
 
 @pytest.mark.guarantee("Safety", "The companion never slows an agent down, and never makes one fail.")
-def test_whatever_adkweb_answers_the_agent_runs_as_always() -> None:
+@pytest.mark.parametrize("script", [SCRIPT, SCRIPT.replace("Companion()", "Companion(breakpoints=True)")])
+def test_whatever_adkweb_answers_the_agent_runs_as_always(script: str) -> None:
+    Hostile.asked.clear()
     with http.server.ThreadingHTTPServer((HOST, 0), Hostile) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        said = run_script(f"http://{HOST}:{server.server_port}")
+        said = run_script(f"http://{HOST}:{server.server_port}", script)
         server.shutdown()
     assert [line for line in said if line.startswith("RUN")] == ["RUN Done. True"] * 4
     assert len([line for line in said if line.startswith("LOG")]) == 1
     assert len(Hostile.asked) >= 4
-    assert {path.partition("?")[0] for path, _ in Hostile.asked} == {"/api/companion"}
+    asked = {path.partition("?")[0] for path, _ in Hostile.asked}
+    assert asked - ({"/api/companion/step"} if script != SCRIPT else set()) == {"/api/companion"}
     assert {token for _, token in Hostile.asked} == {"Bearer t"}
 
 

@@ -50,6 +50,7 @@ TABLE: Final = f"""
     GET    {ELSEWHERE}                      -       404  404
     POST   /api/companion                   companion   200  403
     GET    /api/companion                   companion   204  403
+    POST   /api/companion/step              companion   200  403
     GET    /api/sources                     read    200  200
     GET    /api/apps                        read    200  200
     GET    /api/sessions                    read    200  200
@@ -132,6 +133,11 @@ QUERY: Final[dict[str, dict[str, str]]] = {
 }
 # The bodies; NUMBER is one that was never sent before.
 BODIES: Final = {
+    "POST /api/companion/step": (
+        '{"process": "00000000000000000000000000000000", "at": 1, "invocation": {"invocation": "i", "app_name": "booking", '
+        '"user_id": "ana", "session_id": "s1", "since": 1, "ended": null, "step": "", "name": "", "step_since": 1}, '
+        '"step": {"kind": "tool", "agent": "a", "name": "pay"}}'
+    ),
     "POST /api/companion": '{"process": "00000000000000000000000000000000", "at": 1, "invocations": []}',
     f"POST {_USER}/sessions": '{"session_id": "madeNUMBER"}',
     f"PATCH {_SESSION}": '{"title": "Late NUMBER"}',

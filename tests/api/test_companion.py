@@ -19,7 +19,7 @@ from sessions_app.edits import queue
 from sessions_app.models import Report, SearchSession
 from sessions_app.privacy import own_rows
 from sessions_app.reads import at_work, timeline
-from sessions_app.running import companions, runs
+from sessions_app.running import breakpoints, companions, runs
 from sessions_app.search import results, sharing
 from sessions_app.search.index.feed import Feeder
 from sessions_app.search.language import parse
@@ -285,3 +285,52 @@ def test_lists_know_it_too(ref: SessionRef) -> None:
     SearchSession.objects.update(phase="idle")
     assert statuses() == ["running"] * 3
     assert sharing.sharing(ref, "app", actor=SYSTEM).active == 1
+
+
+# --- Breakpoints ------------------------------------------------------------------------------------------------------
+
+
+def step(of: Program, process: str = A, **changes: Any) -> Any:
+    """Asks whether the agent pauses before it calls a tool, and returns the answer."""
+    now = time.time()
+    invocation = {"invocation": "i1", "app_name": "helper", "user_id": "ana", "session_id": "s1", "since": now}
+    calls = {"ended": None, "step": "tool", "name": "pay", "step_since": now}
+    asked = {"kind": "tool", "agent": "helper", "name": "pay", "call": "c1", **changes}
+    return of.post(
+        "/api/companion/step", {"process": process, "at": now, "invocation": invocation | calls, "step": asked}
+    )
+
+
+def test_a_decision_goes_only_to_the_process_that_pauses(ref: SessionRef, settings: Any) -> None:
+    settings.BREAKPOINTS = True
+    one, other, number = program(), program(name="other"), "1" * 32
+    assert step(one).json() == {"met": [], "pauses": False}
+    assert step(program("booking*", "booking")).json() == {}  # this app isn't its
+    breakpoints.add(ref, "tool", name="pay", actor=SYSTEM)
+    assert step(one, name="look").json()["pauses"] is False
+    assert step(one).json()["pauses"] is True
+    assert step(other).json() == {}  # the run is another process's
+    assert step(one, pause=number, request={"args": {}}).json() == {"seconds": 600.0, "refusal": ""}
+    assert step(other, pause=number, request={"args": {}}).json() == {}
+    assert step(one, pause=number).status == 409
+    (pause,) = breakpoints.paused(ref, actor=SYSTEM)
+    told = f"/api/companion?process={A}"
+    assert one.get(told).status == 204
+    breakpoints.decide(ref, pause.id, "step", args={"eur": 5}, actor=SYSTEM)
+    assert other.get(f"{told}&heard={number}").status == 204
+    assert one.get(told).json() == {"stop": [], "decisions": {number: {"go": "step", "args": {"eur": 5}}}}
+    assert one.get(f"{told}&heard={number}").status == 204
+    settings.BREAKPOINTS = False
+    assert step(one, steps=True).json() == {}
+
+
+def test_a_condition_gets_only_the_keys_that_it_names(ref: SessionRef, settings: Any) -> None:
+    settings.BREAKPOINTS = True
+    row = breakpoints.add(ref, "state", condition="cart.total > 100", actor=SYSTEM)
+    one = program()
+    assert step(one).json() == {"keys": ["cart", "cart.total"]}
+    sent = {"keys": ["cart", "cart.total"], "state": {"cart": {"total": 99}}}
+    assert step(one, **sent).json() == {"met": [], "pauses": False}
+    sent["state"] = {"cart": {"total": 101}}
+    assert step(one, **sent).json() == {"met": [row.pk], "pauses": True}
+    assert step(one, **sent, met=[row.pk]).json() == {"met": [row.pk], "pauses": False}  # not again

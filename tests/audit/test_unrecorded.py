@@ -36,7 +36,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
 from sessions_app.reads import timeline
-from sessions_app.running import answers, runs, servers
+from sessions_app.running import answers, breakpoints, runs, servers
 from sessions_app.running.answers import Given
 from sessions_app.search import inbox
 from sessions_app.search.saved import views, webhooks
@@ -66,6 +66,7 @@ Act = Callable[[], Any]
 def _settings(own: str, settings: Settings) -> None:
     settings.WEBHOOK_HOSTS = ["127.0.0.1"]
     settings.AGENTS, settings.RUN_AGENTS = {"store": str(Path("examples/agents").absolute())}, True
+    settings.BREAKPOINTS = True
     settings.OIDC_ISSUER, settings.OIDC_ROLES = ANA.issuer, [("support", "viewer", "*")]
 
 
@@ -186,6 +187,12 @@ def after_more(act: str, ref: SessionRef) -> Act:
         }  # too long ago to be running
         append_event(ref, said, actor=ALICE)
         return lambda: runs.go_on(ref, actor=ALICE)
+    if act == "breakpoint-set":
+        return lambda: breakpoints.add(ref, "tool", actor=ALICE)
+    if act == "step-continued":
+        step = breakpoints.Step("i1", "tool", "booking", "pay", pause="0" * 32, request={"args": {}})
+        breakpoints.ask(ref, step, breakpoints.Asker(run=runs.make(ref, [], "", actor=ALICE).pk))
+        return lambda: breakpoints.decide(ref, "0" * 32, "continue", actor=ALICE)
     if act == "message-sent":
         return lambda: runs.say(ref, "hello", actor=ALICE)
     if act.startswith("call-"):

@@ -23,9 +23,9 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import proposals
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, REFUSED
-from sessions_app.models import AuditRow, Job
+from sessions_app.models import AuditRow, Job, Pause
 from sessions_app.privacy import bundle, exports
-from sessions_app.running import answers, runs
+from sessions_app.running import answers, breakpoints, runs
 from sessions_app.search import labels
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
@@ -107,6 +107,22 @@ def test_what_a_rule_hides_of_a_tool_is_hidden_in_the_answers_to_it(ref: Session
     _files, about = written(ref.source, actor=ALICE)
     ((_session, part),) = [each.values() for each in about["answers"]]
     assert json.loads(part)["functionResponse"]["response"] == {"confirmed": True, "payload": {"iban": DOTS}}
+
+
+def test_what_someone_changed_at_a_breakpoint_is_in_the_file_as_far_as_it_may_be_seen(
+    ref: SessionRef, settings: Any
+) -> None:
+    settings.BREAKPOINTS = True
+    mask_rules.create("booking", "tool", "pay: iban", actor=SYSTEM)
+    run, request = runs.make(ref, [], "", actor=SYSTEM), {"args": {"iban": "DE1", "eur": 4}}
+    step = breakpoints.Step("i1", "tool", "booking", "pay", "c1", pause="0" * 32, request=request)
+    breakpoints.ask(ref, step, breakpoints.Asker(run=run.pk))
+    breakpoints.decide(ref, "0" * 32, "continue", args={"iban": "DE2", "eur": 4}, actor=SYSTEM)
+    _files, about = written(ref.source, actor=ALICE)
+    (change,) = about["pauses"]
+    assert (change["old"], change["new"]) == ({"iban": DOTS, "eur": 4}, {"iban": DOTS, "eur": 4})
+    delete_session(ref, actor=SYSTEM)
+    assert not Pause.objects.exists()
 
 
 def test_what_was_proposed_to_be_sent_is_in_the_file_and_goes_with_its_session(ref: SessionRef) -> None:

@@ -15,6 +15,7 @@ MUST: Final = frozenset(
         "agent-address-set",
         "approval-rule-deleted",
         "approval-rule-made",
+        "breakpoint-set",
         "exported",
         "group-deleted",
         "group-made",
@@ -43,6 +44,7 @@ MUST: Final = frozenset(
         "session-held",
         "session-unheld",
         "sign-in",
+        "step-continued",
         "token-created",
         "token-renewed",
         "tool-tried",
@@ -59,6 +61,7 @@ MUST: Final = frozenset(
 ANYWAY: Final = frozenset(
     {
         "backed-up",
+        "breakpoint-removed",
         "expiry-changed",
         "invitation-withdrawn",
         "proposal-applied",

@@ -121,6 +121,7 @@ def reaching(sources: Sequence[str]) -> Iterator[None]:
     if settings.READ_ONLY:
         raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=NOT_REACHED)
     settings.RUN_AGENTS = settings.RUN_AGENTS is not False  # whoever runs a command is on this machine
+    settings.BREAKPOINTS = settings.BREAKPOINTS is not False
     if not (sources or settings.SOURCES):
         raise CommandError("Name a source at the end, or set ADKWEB_SOURCES.", returncode=NOT_REACHED)
     try:

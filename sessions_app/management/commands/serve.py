@@ -67,6 +67,8 @@ class Command(BaseCommand):
             settings.READ_ONLY = True
         if settings.RUN_AGENTS is None:
             settings.RUN_AGENTS = sign_in.is_loopback(options["host"])
+        if settings.BREAKPOINTS is None:
+            settings.BREAKPOINTS = sign_in.is_loopback(options["host"])
         use_agents(options)
         call_command("migrate", verbosity=0, interactive=False)
         identities.keep_roles()

@@ -17,7 +17,8 @@ print("helper is loaded")  # as agents do; this must not come before the port
 
 
 class Echo(BaseLlm):
-    """Takes each word of the user's for the name of a tool, and calls one after the other. After "…", it pauses."""
+    """Takes each word of the user's for the name of a tool, and calls one after the other. After "…", it pauses. "add:3" is
+    a call with a number."""
 
     model: str = "echo"
 
@@ -29,11 +30,11 @@ class Echo(BaseLlm):
         for part in (part for content in llm_request.contents for part in content.parts or []):
             if part.text and not part.text.startswith("For context"):
                 words = part.text.rstrip("…").split()
-            elif part.function_response and words and part.function_response.name == words[0]:
+            elif part.function_response and words and part.function_response.name == words[0].partition(":")[0]:
                 words.pop(0)
-        part = (
-            types.Part(function_call=types.FunctionCall(name=words[0], args={})) if words else types.Part(text="Done.")
-        )
+        name, _, number = words[0].partition(":") if words else ("", "", "")
+        call = types.FunctionCall(name=name, args={"n": int(number)} if number else {})
+        part = types.Part(function_call=call) if words else types.Part(text="Done.")
         for text in ("Do", "ne.") if stream and part.text else ():
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=True)
         if "…" in str(llm_request.contents):
@@ -51,6 +52,11 @@ def count(tool_context: ToolContext) -> dict[str, object]:
     """Adds one to `counted`."""
     tool_context.state["counted"] = tool_context.state.get("counted", 0) + 1
     return {"counted": tool_context.state["counted"]}
+
+
+def add(n: int = 0) -> dict[str, int]:
+    """Returns what it got."""
+    return {"result": n}
 
 
 def shout() -> None:
@@ -87,7 +93,7 @@ root_agent = LlmAgent(
     name="helper",
     model=Echo(),
     tools=[
-        *(look, count, shout, pause, block),
+        *(look, count, add, shout, pause, block),
         FunctionTool(pay, require_confirmation=True),
         LongRunningFunctionTool(ask),
     ],

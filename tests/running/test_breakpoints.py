@@ -1,0 +1,258 @@
+"""An agent pauses at a breakpoint until a person decides: real agents in adkweb's own child."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from sessions_app.access import approval, roles
+from sessions_app.access.actor import SYSTEM
+from sessions_app.checks import mask_rules
+from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed
+from sessions_app.domain.mask_patterns import DOTS
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import AuditRow, Breakpoint, Pause
+from sessions_app.reads import at_work, timeline
+from sessions_app.running import breakpoints, runs
+from sessions_app.writes.sessions import create_session
+from tests.running.test_answers import BOTH, ended
+from tests.support.at_work import until
+from tests.support.people import ALICE, somebody
+
+
+@pytest.fixture
+def ref(source: str, settings: Any) -> SessionRef:
+    """A session of an agent that adkweb runs."""
+    settings.BREAKPOINTS = True
+    return create_session(source, "helper", "ana", session_id="s1", actor=SYSTEM)
+
+
+def paused(ref: SessionRef, before: str = "") -> breakpoints.Paused:
+    """Waits until the agent pauses, not any longer at `before`."""
+
+    def look() -> list[breakpoints.Paused]:
+        return [each for each in breakpoints.paused(ref, actor=ALICE) if each.id != before]
+
+    return until(look, "a pause")[0]  # type: ignore[no-any-return]
+
+
+def responses(ref: SessionRef, tool: str) -> list[Any]:
+    rows = timeline.events(ref, actor=SYSTEM).rows
+    return [part.value for row in rows for part in row.description.responses if part.name == tool]
+
+
+@pytest.mark.guarantee("Agents", "An agent that pauses at a breakpoint goes on when a person says so, not before.")
+def test_an_agent_pauses_before_a_tool_and_goes_on(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", name="count", actor=ALICE)
+    job = runs.say(ref, "look count", actor=ALICE)
+    pause = paused(ref)
+    assert (pause.of.kind, pause.name, pause.args) == ("tool", "count", {})
+    assert responses(ref, "count") == []
+    work = at_work.of(ref, actor=ALICE).at_work
+    assert work
+    assert (work.paused, work.step, work.name) == (True, "tool", "count")
+    breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "count") == [{"counted": 1}]
+    assert not Pause.objects.exists()
+
+
+@BOTH
+@pytest.mark.guarantee(
+    "Agents",
+    "What someone changed at a breakpoint is shown at the event, with the old and the new value, and who did it.",
+)
+def test_a_tool_gets_the_changed_arguments_and_the_record_says_who(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", name="add", actor=ALICE)
+    job = runs.say(ref, "add", actor=ALICE)
+    pause = paused(ref)
+    with pytest.raises(Invalid, match="JSON object"):
+        breakpoints.decide(ref, pause.id, "continue", args=[1], actor=ALICE)
+    breakpoints.decide(ref, pause.id, "continue", args={"n": 5}, actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "add") == [{"result": 5}]
+    rows = timeline.events(ref, actor=SYSTEM).rows
+    (call,) = [row for row in rows if row.description.calls]
+    assert [part.value for part in call.description.calls] == [{}]
+    (change,), (_same,) = breakpoints.changed(ref, rows, actor=ALICE).values()
+    assert (change.what, change.old, change.new, change.by) == ("args", {}, {"n": 5}, ALICE.name)
+    assert [*breakpoints.changed(ref, rows, actor=ALICE)] == [call.id, rows[rows.index(call) + 1].id]
+    row = AuditRow.objects.get(act="step-continued")
+    assert json.loads(row.detail) == {"tool": "add", "old_args": "{}", "new_args": '{"n":5}'}
+
+
+def test_a_model_gets_the_changed_instruction_and_message_once(ref: SessionRef) -> None:
+    breakpoints.add(ref, "model", name="helper", actor=ALICE)
+    job = runs.say(ref, "look", actor=ALICE)
+    pause = paused(ref)
+    assert (pause.name, pause.message) == ("echo", "look")
+    assert pause.instruction
+    assert ("count", "Adds one to `counted`.") in pause.tools
+    assert pause.lines[-1] == ("user", "look")
+    breakpoints.decide(ref, pause.id, "continue", message="count", instruction="Count.", actor=ALICE)
+    second = paused(ref, pause.id)  # before the model is asked again
+    assert (second.instruction, second.message) == (pause.instruction, "look")
+    breakpoints.decide(ref, second.id, "continue", message="count", actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "count") == [{"counted": 1}]
+    rows = timeline.events(ref, actor=SYSTEM).rows
+    changed = breakpoints.changed(ref, rows, actor=ALICE)
+    assert [[each.what for each in changed.get(row.id, ())] for row in rows] == [
+        [],
+        ["instruction", "message"],
+        [],
+        ["message"],
+    ]
+    assert all(row.data["custom_metadata"]["adkweb_run"] == job.pk.hex for row in rows)
+
+
+def test_step_goes_to_the_next_model_or_tool(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", name="look", actor=ALICE)
+    job = runs.say(ref, "look count", actor=ALICE)
+    pause, seen = paused(ref), []
+    for _ in range(4):
+        seen.append((pause.of.kind, pause.name))
+        breakpoints.decide(ref, pause.id, "step", actor=ALICE)
+        if len(seen) < 4:
+            pause = paused(ref, pause.id)
+    assert seen == [("tool", "look"), ("model", "echo"), ("tool", "count"), ("model", "echo")]
+    assert ended(job).state == "done"
+
+
+def test_an_agent_pauses_when_a_condition_becomes_true(ref: SessionRef) -> None:
+    with pytest.raises(Invalid):
+        breakpoints.add(ref, "state", condition="app:helper", actor=ALICE)
+    breakpoints.add(ref, "state", condition="counted >= 2", of_app=True, actor=ALICE)
+    job = runs.say(ref, "count count count", actor=ALICE)
+    pause = paused(ref)
+    assert len(responses(ref, "count")) == 2
+    breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
+    assert ended(job).state == "done"
+    assert len(responses(ref, "count")) == 3
+
+
+def test_what_is_hidden_stays_hidden_and_is_sent_unless_it_is_changed(ref: SessionRef) -> None:
+    for kind, pattern in (("key", "counted"), ("key", "n")):
+        mask_rules.create("helper", kind, pattern, actor=ALICE)
+    breakpoints.add(ref, "state", condition="counted >= 1", actor=ALICE)  # which nobody may learn like this
+    assert ended(runs.say(ref, "count count", actor=ALICE)).state == "done"
+    breakpoints.add(ref, "tool", name="add", actor=ALICE)
+    job = runs.say(ref, "add:41", actor=ALICE)
+    pause = paused(ref)
+    assert pause.args == {"n": DOTS}
+    with pytest.raises(Invalid):
+        breakpoints.decide(ref, pause.id, "continue", args={"n": DOTS, "more": DOTS}, actor=ALICE)
+    breakpoints.decide(ref, pause.id, "continue", args={"n": DOTS}, actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "add") == [{"result": 41}]
+    job = runs.say(ref, "add:41", actor=ALICE)
+    breakpoints.decide(ref, paused(ref).id, "continue", args={"n": 3}, actor=ALICE)
+    ended(job)
+    (change,), _same = breakpoints.changed(ref, timeline.events(ref, actor=SYSTEM).rows, actor=ALICE).values()
+    assert (change.old, change.new) == ({"n": DOTS}, {"n": DOTS})
+    for row in AuditRow.objects.filter(act="step-continued"):
+        assert not {"41", "3"} & {
+            *json.loads(row.detail).get("old_args", ""),
+            *json.loads(row.detail).get("new_args", ""),
+        }
+
+
+def test_stop_ends_a_run_that_pauses(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "count", actor=ALICE)
+    paused(ref)
+    began = time.monotonic()
+    runs.stop(ref, actor=ALICE)
+    until(lambda: Pause.objects.count() == 0)
+    assert ended(job).stopped_by == ALICE.name
+    assert time.monotonic() - began < 3
+    assert timeline.events(ref, actor=SYSTEM).rows[-1].data["error_code"] == "INVOCATION_ABORTED"
+    assert not [each for each in responses(ref, "count") if "counted" in each]
+
+
+def test_the_first_decision_counts(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "add", actor=ALICE)
+    pause = paused(ref)
+    ben = roles.actor_of(somebody("ben", "operator"))
+    breakpoints.decide(ref, pause.id, "continue", args={"n": 1}, actor=ben)
+    with pytest.raises(Conflict, match=r"ben has let the agent go on already|doesn't pause here any longer"):
+        breakpoints.decide(ref, pause.id, "continue", args={"n": 2}, actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "add") == [{"result": 1}]
+    with pytest.raises(Conflict, match="ben has let the agent go on already"):
+        breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
+
+
+def test_an_agent_goes_on_by_itself(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breakpoints, "SECONDS", -2.0)  # and the process waits 3 seconds longer
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "count", actor=ALICE)
+    pause = until(lambda: Pause.objects.first())
+    with pytest.raises(Conflict):
+        breakpoints.decide(ref, pause.pk.hex, "continue", actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "count") == [{"counted": 1}]
+
+
+@pytest.mark.guarantee(
+    "Safety",
+    "A paused call of a tool that needs a second person gets other arguments only from two, and is refused at the end.",
+)
+def test_a_tool_that_needs_a_second_person(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    approval.make(by=ALICE, tools="add")
+    ben, carla = (roles.actor_of(somebody(name, "operator")) for name in ("ben", "carla"))
+    breakpoints.add(ref, "tool", actor=ben)
+    job = runs.say(ref, "add", actor=ben)
+    pause = paused(ref)
+    assert pause.needs_second
+    with pytest.raises(Held):
+        breakpoints.decide(ref, pause.id, "continue", args={"n": 7}, actor=ben)
+    with pytest.raises(NotAllowed):
+        breakpoints.decide(ref, pause.id, "apply", actor=ben)
+    (seen,) = breakpoints.paused(ref, actor=carla)
+    assert (seen.proposed, seen.of.proposed_by, seen.applies) == ({"n": 7}, "ben", True)
+    breakpoints.decide(ref, pause.id, "apply", actor=carla)
+    assert ended(job).state == "done"
+    assert responses(ref, "add") == [{"result": 7}]
+    assert AuditRow.objects.get(act="step-continued").by == "ben, carla"
+    monkeypatch.setattr(breakpoints, "SECONDS", -2.0)
+    assert ended(runs.say(ref, "add", actor=ben)).state == "done"
+    assert "second person" in responses(ref, "add")[-1]["error"]
+
+
+def test_nobody_pauses_an_agent_without_the_right(ref: SessionRef, settings: Any) -> None:
+    vera = roles.actor_of(somebody("vera", "viewer"))
+    with pytest.raises(NotAllowed):
+        breakpoints.add(ref, "tool", actor=vera)
+    breakpoint_ = breakpoints.add(ref, "tool", actor=ALICE)
+    with pytest.raises(NotAllowed):
+        breakpoints.remove(ref, breakpoint_.pk, actor=vera)
+    job = runs.say(ref, "count", actor=ALICE)
+    pause = paused(ref)
+    with pytest.raises(NotAllowed):
+        breakpoints.decide(ref, pause.id, "continue", actor=vera)
+    breakpoints.remove(ref, breakpoint_.pk, actor=ALICE)
+    breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
+    assert ended(job).state == "done"
+    settings.BREAKPOINTS = None
+    with pytest.raises(AgentError, match="ADKWEB_BREAKPOINTS"):
+        breakpoints.add(ref, "tool", actor=ALICE)
+    Breakpoint.objects.update(kind="tool")
+    assert ended(runs.say(ref, "count", actor=ALICE)).state == "done"
+
+
+def test_a_huge_message_is_shown_cut(ref: SessionRef) -> None:
+    breakpoints.add(ref, "model", actor=ALICE)
+    job = runs.say(ref, "count" + " " * 99_000, actor=ALICE)
+    pause = paused(ref)
+    assert pause.message is None
+    assert len(pause.of.request) < 120_000
+    assert pause.lines[-1][1].endswith("…")
+    Breakpoint.objects.all().delete()
+    breakpoints.decide(ref, pause.id, "continue", message="look", actor=ALICE)  # which isn't there to be changed
+    assert ended(job).state == "done"
+    assert responses(ref, "count") == [{"counted": 1}]
