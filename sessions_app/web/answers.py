@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -32,7 +33,7 @@ from ..http.problems import status_of
 from ..jobs.lease import WAITING
 from ..models import Job
 from ..reads import timeline, views
-from ..running import answers, files, runs
+from ..running import answers, breakpoints, files, runs
 from ..running.answers import Given
 from ..running.first import First, Replaced, replaced
 from ..running.first import rewound as rewound_by
@@ -178,7 +179,8 @@ def _so_far(ref: SessionRef, rows: Sequence[Row], who: Actor) -> dict[str, Any]:
     return results
 
 
-def _cards(ref: SessionRef, who: Actor) -> list[Card]:
+def cards_of(ref: SessionRef, who: Actor) -> list[Card]:
+    """Returns the cards of a session's calls that wait."""
     rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None, limit=MOST).rows]
     by_event, so_far = groupby(rows, lambda row: row.of.event_id), _so_far(ref, rows, who)
     cards = []
@@ -196,10 +198,10 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
     ref = SessionRef(**names)
-    return _page(request, ref, _cards(ref, actor(request)), again=request.GET.get("again", ""))
+    return cards_page(request, ref, cards_of(ref, actor(request)), again=request.GET.get("again", ""))
 
 
-def _page(
+def cards_page(
     request: HttpRequest,
     ref: SessionRef,
     cards: list[Card],
@@ -207,6 +209,7 @@ def _page(
     more: dict[str, Any] | None = None,
     again: str = "",
 ) -> HttpResponse:
+    """Renders what is below the timeline of a session. `more` is its context, too."""
     context = context_of(ref, actor(request), cards, again)
     if request.GET.get("have") == context["have"]:
         return HttpResponse(status=204)
@@ -235,18 +238,23 @@ def context_of(
     may_write = may and not agents.why_not(ref.source, ref.app_name)
     may_edit = may_write and who.may_write("append", ref.source, ref.app_name)
     failed = last if may and runs.ended_badly(last) else None
-    shown = _unanswered(_cards(ref, who) if cards is None else cards, run, proposed)
+    shown = _unanswered(cards_of(ref, who) if cards is None else cards, run, proposed)
     unfinished = status.unfinished if may_write and is_idle and all(card.passed_over for card in shown) else None
     opened = _replaced(ref, again, who) if may_edit and is_idle else None
     have = [each.of.key for card in shown for each in card.questions] + [str(each.id) for each in proposed]
     have += [f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"]
     have += [f"{work.since} {work.stopped_by}" if work else "", unfinished.id if unfinished else ""]
+    paused = breakpoints.paused(ref, actor=who) if not is_idle else []
+    stops = breakpoints.of(ref, actor=who) if may and settings.BREAKPOINTS else None
+    have += [f"{each.id} {each.of.proposed_by}" for each in paused] + [str(each.pk) for each in stops or ()]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],
         "proposed_messages": [each for each in proposed if each.kind == "message"],
         "run": run,
         "work": work,
+        "paused": paused,
+        "stops": stops,
         "unfinished": unfinished,
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
         "rewound": rewound_by(ref, failed, actor=who) if failed and may_edit and is_idle else None,
@@ -291,12 +299,12 @@ def answer(request: HttpRequest, **names: str) -> HttpResponse:
     """Answers what an event asks."""
     ref, event_id = SessionRef(**names), request.POST.get("event", "")
     check_may(request, "operate", ref)
-    cards = _cards(ref, actor(request))
+    cards = cards_of(ref, actor(request))
     asked = {each.of.call_id: each for card in cards if card.event_id == event_id for each in card.questions}
     form = FirstForm.of(request)
     if form.asks_for_rows:
         _add_row(request, ref, form)
-        return _page(request, ref, [_again(request, card, form) for card in cards])
+        return cards_page(request, ref, [_again(request, card, form) for card in cards])
     call = ""
     try:
         given = {}
@@ -310,8 +318,8 @@ def answer(request: HttpRequest, **names: str) -> HttpResponse:
         form.note_current(error)
         return _refused(request, ref, cards, form, error, call)
     if all(each.interim for each in given.values()):
-        return _back(request, ref, _("The update is sent. The tool still waits for its final result."))
-    return _back(request, ref, _("Answered. The agent continues."))
+        return back(request, ref, _("The update is sent. The tool still waits for its final result."))
+    return back(request, ref, _("Answered. The agent continues."))
 
 
 def _add_row(request: HttpRequest, ref: SessionRef, form: FirstForm) -> None:
@@ -337,7 +345,7 @@ def _refused(
     """Shows the cards again with what was typed, and what is wrong beside the question that it is about."""
     if not request.htmx:  # type: ignore[attr-defined]
         messages.error(request, error.message)
-        return _back(request, ref)
+        return back(request, ref)
     call = error.detail.get("call", call)
     context = context_of(ref, actor(request), [_again(request, card, form, error.message, call) for card in cards])
     answer = page(request, "answers/_cards.html", {"ref": ref, **context}, status_of(error))
@@ -377,7 +385,7 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
     if form.asks_for_rows:
         _add_row(request, ref, form)
         typed = {"unsent": request.POST.get("text", ""), "first": form}
-        return _page(request, ref, _cards(ref, actor(request)), more=typed)
+        return cards_page(request, ref, cards_of(ref, actor(request)), more=typed)
     try:
         given = form.read()
         attached = [part for key, part in _unsent_files(runs.last(ref)) if key in request.POST.getlist("kept")]
@@ -392,12 +400,12 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
             why = _("This session changed after you opened the page. Review the changes again.")
         if not request.htmx:  # type: ignore[attr-defined]
             messages.error(request, why)
-            return _back(request, ref)
+            return back(request, ref)
         form.note_current(error)
         refused = {"unsent": request.POST.get("text", ""), "unsent_why": why, "first": form}
         again = request.POST.get("again", "")
-        return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused, again)
-    return _back(request, ref)
+        return cards_page(request, ref, cards_of(ref, actor(request)), status_of(error), refused, again)
+    return back(request, ref)
 
 
 def _uploads(request: HttpRequest) -> list[Any]:
@@ -429,14 +437,14 @@ def _act(request: HttpRequest, ref: SessionRef, act: Callable[..., object]) -> H
     try:
         act(ref, actor=actor(request))
     except (Conflict, AgentError, NotFound) as error:  # such as a run that has just ended
-        return _back(request, ref, error.message)
-    return _back(request, ref)
+        return back(request, ref, error.message)
+    return back(request, ref)
 
 
-def _back(request: HttpRequest, ref: SessionRef, said: str = "") -> HttpResponse:
+def back(request: HttpRequest, ref: SessionRef, said: str = "") -> HttpResponse:
     """Returns to the page that sent a form, which says this."""
     if request.htmx:  # type: ignore[attr-defined]
-        response = _page(request, ref, _cards(ref, actor(request)))
+        response = cards_page(request, ref, cards_of(ref, actor(request)))
         if said:
             response["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": said, "isNotice": True}})
         return response

@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import agent_view, agents, answers, artifacts, audit, batches, drift, inbox, masking, settings
+from . import agent_view, agents, answers, artifacts, audit, batches, breakpoints, drift, inbox, masking, settings
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
@@ -170,6 +170,8 @@ urlpatterns = [
     path(SESSION + "say/", answers.say, name="say"),
     path(SESSION + "continue/", answers.go_on, name="continue"),
     path(SESSION + "stop/", answers.stop, name="stop"),
+    path(SESSION + "resume/", breakpoints.resume, name="resume"),
+    path(SESSION + "breakpoints/", breakpoints.change, name="breakpoints"),
     path(SESSION + "dismiss/", inbox.dismiss, name="dismiss"),
     path(SESSION + "hold/", retention.hold, name="hold-session"),
     path(SESSION + "drift/", drift.session, name="drift"),

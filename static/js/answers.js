@@ -10,6 +10,7 @@
   let focused = null;
   let wrote = false; // the next message follows in the same field
   let opened = false; // a message to be sent again, or none any longer
+  let stopsOpen = false; // the breakpoints
   let adding = ""; // the id of the .first whose next key has the focus when it comes
   const fields = () => [...box.querySelectorAll(":is(input, textarea, select, details)[id]")];
 
@@ -63,6 +64,7 @@
   });
   box.addEventListener("htmx:beforeSwap", ({ detail }) => {
     typed.clear();
+    stopsOpen = box.querySelector(".stops")?.open;
     focused = document.activeElement;
     opened =
       new URL(detail.pathInfo.requestPath, location.href).searchParams.has("again") && detail.requestConfig.elt !== box;
@@ -77,6 +79,7 @@
     if (!elt.isConnected) box.append(elt); // htmx looks for #inbox-count where the form is
   });
   box.addEventListener("htmx:afterSwap", () => {
+    if (stopsOpen) box.querySelector(".stops")?.setAttribute("open", "");
     // A details that is kept keeps what is in it.
     for (const field of fields()) if (field.isConnected && typed.has(field.id)) field.replaceWith(typed.get(field.id));
     if (opened) return write();

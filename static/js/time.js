@@ -1,7 +1,7 @@
 // <time datetime="…">: data-relative shows it as adkweb.dates does by `ago`, data-clock the time of day, data-minute date and
 // time to the minute, data-second to the second, data-exact to the millisecond, all in the reader's time zone and with the
 // exact time in the title.
-// data-elapsed counts on how long something has been going on.
+// data-elapsed counts on how long something has been going on, and data-left counts down to 0:00.
 (() => {
   const { dates } = window.adkweb;
   const FORMS = { relative: "ago", clock: "clock", minute: "minute", second: "second", exact: "exact" };
@@ -16,11 +16,16 @@
 
   function text({ dataset }, at, now) {
     if ("elapsed" in dataset) return length(Math.max(0, now - at) / 1000);
+    if ("left" in dataset) {
+      const left = Math.max(0, Math.floor((at - now) / 1000));
+      return `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    }
     const form = Object.keys(FORMS).find((name) => name in dataset);
     return dates[FORMS[form]](at, now);
   }
 
-  const MARKS = "time:is([data-relative], [data-clock], [data-minute], [data-second], [data-exact], [data-elapsed])";
+  const MARKS =
+    "time:is([data-relative], [data-clock], [data-minute], [data-second], [data-exact], [data-elapsed], [data-left])";
 
   function show(elements) {
     const now = new Date();
@@ -38,7 +43,7 @@
 
   show(document.querySelectorAll(MARKS));
   setInterval(() => show(document.querySelectorAll("time:is([data-relative], [data-minute], [data-second])")), 30_000);
-  setInterval(() => show(document.querySelectorAll("time[data-elapsed]")), 1_000);
+  setInterval(() => show(document.querySelectorAll("time:is([data-elapsed], [data-left])")), 1_000);
   // Only what is new: a long timeline that grows by the second must not be gone through each time.
   new MutationObserver((records) => {
     for (const { addedNodes } of records) {

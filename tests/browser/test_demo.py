@@ -522,7 +522,7 @@ def test_the_field_of_an_answer_has_the_focus_when_its_session_opens(page: Page)
 def test_an_answer_that_does_not_reach_the_agent_is_in_its_fields_again(page: Page) -> None:
     page.goto(path("s", "demo", "claims", "mateo@example.com", "late-flight"))
     waits, note = page.locator("#waits"), page.get_by_label("Note")
-    waits.locator("select").select_option("voucher")
+    waits.locator(".card select").select_option("voucher")
     page.get_by_label("Passengers").fill("2")
     note.fill("We are sorry.")
     page.route("**/answer/", lambda route: route.fulfill(body='<input type="hidden" name="have" value="">'))
@@ -530,7 +530,7 @@ def test_an_answer_that_does_not_reach_the_agent_is_in_its_fields_again(page: Pa
     expect(waits.locator(".card")).to_have_count(0)
     page.evaluate("htmx.trigger(document.body, 'adkweb:waits')")
     expect(note).to_have_value("We are sorry.")
-    expect(waits.locator("select")).to_have_value("voucher")
+    expect(waits.locator(".card select")).to_have_value("voucher")
 
 
 def test_a_key_that_is_added_to_an_answer_is_not_typed_again(page: Page) -> None:

@@ -330,6 +330,8 @@ POSTS: Final = [
     Post("say", "operate", World.session, fixed(text="hello")),
     Post("continue", "operate", World.session),
     Post("stop", "operate", World.session),
+    Post("resume", "operate", World.session, fixed(pause="0" * 32, go="continue")),
+    Post("breakpoints", "operate", World.session, fixed(kind="tool", what="pay", scope="session")),
     Post("delete-session", "admin", World.session, fixed(confirm="s1")),
     Post("hold-session", "admin", World.session, fixed(reason="r")),
     Post("drift", "append", World.session, fixed(action="apply")),

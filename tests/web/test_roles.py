@@ -44,7 +44,7 @@ NEEDS: Final[dict[str, str]] = {
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
         artifact-versions artifact-file artifact-image context session-export make-test drift event forks delivery
         event-json event-data""",
-    "operate": "dismiss answer say continue stop test-agent stop-agent agent-output",
+    "operate": "dismiss answer say continue stop resume breakpoints test-agent stop-agent agent-output",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
@@ -91,6 +91,8 @@ POSTED: Final = {
     "say",
     "continue",
     "stop",
+    "resume",
+    "breakpoints",
     "schema-check",
     "chosen",
     "test-agent",

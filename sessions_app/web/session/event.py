@@ -36,7 +36,7 @@ from ...http.streaming import streamed
 from ...reads import event_views, timeline, views
 from ...reads import views as reads_views
 from ...reads.event_views import EventView, timed
-from ...running import runs
+from ...running import breakpoints, runs
 from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
@@ -130,6 +130,7 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
         "event": view,
         "is_answer": is_answer(view.data),
         "sent_by": runs.sender(view),
+        "changed": breakpoints.changed(view.ref, [view], actor=who).get(view.id, ()),
         "ordered": database.has_order(view.ref.source),
         "parts": shown,
         "texts": Texts(raw=raw_texts),

@@ -16,6 +16,8 @@ from ...domain.invocations import begins_turn
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...reads.event_views import EventView, timed
+from ...running import breakpoints
+from ...running.breakpoints import Changed
 from ...search.outline import Outline, Reached, Turn, outline
 from .chat import Message
 from .trace import Drawn
@@ -27,7 +29,8 @@ class Line:
     its own: None for the first one, or if a clock was behind.
 
     `left_out` says why no agent is given the event any more. `said` is what a chat or a trace shows of it. `colour` is its
-    agent's. `hidden` events of its turn before it are not shown, where a preview picks some."""
+    agent's. `hidden` events of its turn before it are not shown, where a preview picks some. `changed` is what people
+    changed of its call, or of the model's request."""
 
     event: EventView
     numbers: Mapping[Seq, int]
@@ -36,6 +39,7 @@ class Line:
     said: Sequence[Message] = ()
     colour: int = 0
     hidden: int = 0
+    changed: Sequence[Changed] = ()
 
 
 @dataclass(slots=True)
@@ -126,6 +130,7 @@ def grouped(
     known = outline(ref, [seq for seq in seqs if seq is not None], actor=who, upto=upto)
     turns: list[TurnRows] = []
     clock = timed(events, Clock(after.clock.base) if after else None)
+    changed = breakpoints.changed(ref, events, actor=who)
     for event in events:
         current = turns[-1] if turns else after
         if current is None or _begins(event, known, current):
@@ -134,7 +139,10 @@ def grouped(
         elif not turns:
             turns.append(replace(current, turn=known.turn_of(event.seq), invocations=_last_of(current), again=True))
         colour = colour_of(event.description.author, known.agents)
-        _add(turns[-1], Line(event, known.numbers, None, gone.get(event.id), colour=colour))
+        _add(
+            turns[-1],
+            Line(event, known.numbers, None, gone.get(event.id), colour=colour, changed=changed.get(event.id, ())),
+        )
     if turns:
         turns[-1].clock = clock
     _say_in_vain([invocation for turn in turns for invocation in turn.invocations])

@@ -67,6 +67,14 @@ def elapsed(since: float) -> SafeString:
     )
 
 
+@register.simple_tag
+def left(until: float) -> SafeString:
+    """Returns how long it is until then, as 9:41. The browser goes on counting."""
+    seconds = max(0, int(until - time.time()))
+    instant = datetime.fromtimestamp(until, UTC).isoformat(timespec="milliseconds")
+    return format_html('<time datetime="{}" data-left>{}:{}</time>', instant, seconds // 60, f"{seconds % 60:02}")
+
+
 def _time(seconds: float, attribute: str, words: Callable[[float], str]) -> SafeString:
     try:
         instant, title, shown = datetime.fromtimestamp(seconds, UTC), dates.whole(seconds), words(seconds)
