@@ -14,6 +14,7 @@ from ..jobs import runner
 from ..jobs.ticker import Ticker
 from ..privacy import erasures, exports, retention_job
 from ..transfer import imports
+from ..trying import replays
 
 KINDS: Final = (
     imports.KIND,
@@ -21,6 +22,7 @@ KINDS: Final = (
     exports.KIND,
     erasures.KIND,
     retention_job.KIND,
+    replays.KIND,
 )  # the jobs to take over; importing their modules registers them
 
 BUSY_SECONDS: Final = 0.5  # between checks while an edit waits
@@ -52,6 +54,7 @@ class Worker(Ticker):
         ending.apply_due()
         proposal_job.lapse_due()
         batch.lapse_due()
+        replays.forget_old()
         return _rest()
 
     def close(self) -> None:

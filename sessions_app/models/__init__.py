@@ -14,7 +14,7 @@ from .adk import (
     stored_instant,
 )
 from .audit import AuditReceiver, AuditRow
-from .batches import BatchItem
+from .batches import BatchItem, ReplayItem
 from .checks import Breach, CheckedSession, DueSession, Rule
 from .own import (
     Breakpoint,
@@ -77,6 +77,7 @@ __all__ = [
     "PasswordTries",
     "Pause",
     "Projection",
+    "ReplayItem",
     "Report",
     "ReportQuerySet",
     "Rule",

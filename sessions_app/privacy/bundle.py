@@ -26,7 +26,7 @@ from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..models import Answer, Dismissal, Job, Pause, SessionTag, SessionTitle
+from ..models import Answer, Dismissal, Job, Pause, ReplayItem, SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..running import breakpoints
 from ..sources import registry
@@ -34,6 +34,7 @@ from ..transfer import exporting
 from ..transfer.exporting import Filter
 from ..transfer.formats import jsonl
 from ..transfer.items import EventItem, Item, SessionItem, StateItem
+from ..trying import replays
 from .erasure_job import count_events
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
@@ -208,6 +209,7 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "dismissals": _labels(writing, Dismissal, "reason"),
         "answers": _labels(writing, Answer, "response", _shown_part),
         "pauses": _pauses(writing),
+        "replays": _labels(writing, ReplayItem, "outcome", replays.shown_outcome),
         "unsent": _unsent(writing),
     }
 

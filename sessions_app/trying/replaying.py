@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +44,17 @@ class Replayed:
     got: Any = None
     why: str = ""
     unseen: list[str] = field(default_factory=list)
+    turn: int = 0  # of the event
+
+    def seen(self, actor: Actor) -> "Replayed":
+        """Returns it as an actor may see it."""
+        app = self.ref.app_name
+        return replace(
+            self,
+            expected=_shown(self.what, self.expected, app, actor),
+            got=_shown(self.what, self.got, app, actor),
+            why=shown_words(self.why, actor, app),
+        )
 
     @classmethod
     def undecided(cls, ref: SessionRef, why: str) -> "Replayed":
@@ -58,13 +69,14 @@ def replays(
 
     With `run_code`, functions of workflows and agents of other classes run, and may do anything."""
     with _Processes(folder, run_code) as processes, ThreadPoolExecutor(PROCESSES) as pool:
-        waiting: deque[tuple[SessionRef, Future[dict[str, Any]]]] = deque()
+        waiting: deque[tuple[SessionRef, str | Error, Future[dict[str, Any]]]] = deque()
         for ref in refs:
-            waiting.append((ref, pool.submit(processes.outcome, ref, _recorded(ref))))
+            recorded = _recorded(ref)
+            waiting.append((ref, recorded, pool.submit(processes.outcome, ref, recorded)))
             while len(waiting) > 2 * PROCESSES:
-                yield _seen(*waiting.popleft(), actor)
+                yield _replayed(*waiting.popleft()).seen(actor)
         while waiting:
-            yield _seen(*waiting.popleft(), actor)
+            yield _replayed(*waiting.popleft()).seen(actor)
 
 
 def _recorded(ref: SessionRef) -> str | Error:
@@ -74,22 +86,31 @@ def _recorded(ref: SessionRef) -> str | Error:
         return error
 
 
-def _seen(ref: SessionRef, done: "Future[dict[str, Any]]", actor: Actor) -> Replayed:
-    """Returns an outcome as its actor may see it."""
+def _replayed(ref: SessionRef, recorded: str | Error, done: "Future[dict[str, Any]]") -> Replayed:
     try:
         answer = done.result()
     except Error as error:
-        return Replayed.undecided(ref, shown_words(error.message, actor, ref.app_name))
-    expected, got = (_shown(answer["what"], answer[name], ref, actor) for name in ("expected", "got"))
-    why = shown_words(answer["why"], actor, ref.app_name)
-    return Replayed(ref, **{**answer, "expected": expected, "got": got, "why": why})
+        return Replayed.undecided(ref, error.message)
+    turn = _turn(json.loads(recorded)["events"], answer["event"]) if isinstance(recorded, str) else 0
+    return Replayed(ref, **answer, turn=turn)
 
 
-def _shown(what: str, value: Any, ref: SessionRef, actor: Actor) -> Any:
+def _turn(events: list[dict[str, Any]], event_id: str) -> int:
+    """Returns the number of the turn that an event is in: of messages of the user up to it."""
+    turn = 0
+    for event in events if event_id else ():
+        parts = (event.get("content") or {}).get("parts") or ()
+        turn += event.get("author") == "user" and any("text" in part for part in parts)
+        if event.get("id") == event_id:
+            return turn
+    return 0
+
+
+def _shown(what: str, value: Any, app_name: str, actor: Actor) -> Any:
     if what == "state" and isinstance(value, dict):
-        return shown({"actions": {"state_delta": value}}, actor, ref.app_name, "event")["actions"]["state_delta"]
+        return shown({"actions": {"state_delta": value}}, actor, app_name, "event")["actions"]["state_delta"]
     said = {"function_response": {"response": {"said": value}}}
-    (part,) = shown({"content": {"parts": [said]}}, actor, ref.app_name, "event")["content"]["parts"]
+    (part,) = shown({"content": {"parts": [said]}}, actor, app_name, "event")["content"]["parts"]
     return part["function_response"]["response"]["said"]
 
 

@@ -132,6 +132,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
         "admin-made": lambda: call_command("createsuperuser", **options),
         "adopted": lambda: adopt_job.start(source, ALICE),
         "approval-rule-made": lambda: approval.make(by=TERMINAL, keys="user:tier"),
+        "replayed": lambda: replayed(SessionRef(source, "booking", "ana", "s1")),
         "exported": lambda: list(transfer.export("jsonl", source, transfer.exporting.Filter(), actor=ALICE)),
         "group-made": a_group,
         "imported": lambda: import_job.bring(lambda: pytest.fail("read"), source, actor=ALICE),

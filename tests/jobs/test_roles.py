@@ -20,11 +20,12 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import Lease, Progress
-from sessions_app.models import Job, Rule
+from sessions_app.models import Job, ReplayItem, Rule
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.running import children, runs
 from sessions_app.transfer import imports, uploads
+from sessions_app.trying import replays
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
 from tests.support.bulk import fill
@@ -110,12 +111,19 @@ def a_run(ref: SessionRef, actor: Actor) -> None:
         settle("run")
 
 
+def a_replay(ref: SessionRef, actor: Actor) -> None:
+    with override_settings(AGENTS={ref.source: str(Path("examples/agents").absolute())}, RUN_AGENTS=True):
+        replays.begin(replays.draft([ref], actor=actor), actor=actor)
+        settle("replay")
+
+
 KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = {
     "batch": (an_edit, {"editor", "admin"}),
     "erase": (an_erasure, {"admin"}),
     "export": (an_export, {"admin"}),
     "fork": (a_fork, {"admin"}),
     "import": (an_import, {"admin"}),
+    "replay": (a_replay, {"operator", "editor", "admin"}),
     "retention": (a_retention, {"admin"}),
     "rule": (a_rule, {"editor", "admin"}),
     "run": (a_run, {"operator", "editor", "admin"}),
@@ -126,7 +134,8 @@ EACH: Final = pytest.mark.parametrize("kind", KINDS)
 def kept(ref: SessionRef) -> object:
     """What is in the source, the rules, and the files that were made."""
     files = sorted((Path(settings.DATA_DIR) / "exports").glob("*.zip"))
-    return everything(ref.source), list(Rule.objects.values_list("condition", flat=True)), files
+    outcomes = list(ReplayItem.objects.exclude(result="").values_list("outcome", flat=True))
+    return everything(ref.source), list(Rule.objects.values_list("condition", flat=True)), files, outcomes
 
 
 def test_every_kind_of_job_has_a_row() -> None:
@@ -153,7 +162,7 @@ def test_a_job_whose_person_may_not_do_it_any_more_does_nothing(
 
     def start(job: Job, **fields: object) -> bool:
         """Another process is slow: what would write waits."""
-        if fields.get("step") in ("doing", "importing", "ready", None):
+        if fields.get("step") in ("doing", "importing", "ready", "replaying", None):
             waiting.append((job, fields))
             return True
         return real(job, **fields)

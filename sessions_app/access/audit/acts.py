@@ -27,6 +27,7 @@ MUST: Final = frozenset(
         "mask-rule-removed",
         "message-sent",
         "password-changed",
+        "replayed",
         "retention-changed",
         "revealed",
         "role-given",
