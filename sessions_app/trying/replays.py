@@ -189,7 +189,10 @@ class Replay:
         """Returns the command that does the same in a terminal."""
         query = self.query
         if not query:
-            some = [json.loads(each)[2] for each in _items(self.id).order_by("number").values_list("names", flat=True)[: _NAMED + 1]]
+            some = [
+                json.loads(each)[2]
+                for each in _items(self.id).order_by("number").values_list("names", flat=True)[: _NAMED + 1]
+            ]
             names = [("app", app) for app in self.apps] if len(some) > _NAMED else [("session", each) for each in some]
             query = " or ".join(f"{name}:{quoted(each)}" for name, each in names)
         return f"adkweb replay ./agents -q {shlex.quote(query)} --fail-on-divergence" + " --run-code" * self.run_code

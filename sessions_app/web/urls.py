@@ -6,6 +6,9 @@ from django.views.i18n import set_language
 
 from ..http.paths import Segment
 from . import agent_view, agents, answers, artifacts, audit, batches, breakpoints, drift, inbox, masking, settings
+
+
+from . import agent_view, agents, answers, artifacts, audit, batches, drift, inbox, masking, replays, settings
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
@@ -60,6 +63,8 @@ urlpatterns = [
     path("sessions/chosen/", bulk_actions.chosen, name="chosen"),
     path("batches/", batches.batches, name="batches"),
     path("batches/<uuid:batch_id>/", batches.batch, name="batch"),
+    path("replays/", replays.replays, name="replays"),
+    path("replays/<uuid:replay_id>/", replays.replay, name="replay"),
     path("sessions/new/", sessions.new, name="new-session"),
     path("settings/", settings.first, name="settings"),
     path("retention/", retention.retention, name="retention"),

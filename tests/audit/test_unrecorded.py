@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db.models import QuerySet
-from django.test import Client, RequestFactory
+from django.test import Client, override_settings, RequestFactory
 from pytest_django import Settings
 
 from sessions_app import transfer
@@ -44,6 +44,7 @@ from sessions_app.search.saved.views import ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.sources import adopt_job, own_backups
 from sessions_app.transfer import import_job
+from sessions_app.trying import replays
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.audit.test_acts import refusing_rows
@@ -97,6 +98,11 @@ def a_second_factor(person: User, *, more: int = 0) -> Act:
     return lambda: second_factor.switch_on(person, session, code_of(secret, more))
 
 
+def a_replay(ref: SessionRef) -> None:
+    with override_settings(AGENTS={ref.source: "examples/agents"}, RUN_AGENTS=True):
+        replays.begin(replays.draft([ref], actor=ALICE), actor=ALICE)
+
+
 def a_masked_key(ref: SessionRef) -> None:
     append_event(ref, {"author": "a", "actions": {"state_delta": {"password": "hunter-22"}}}, actor=ALICE)
     mask_rules.create("book*", "key", "password", actor=ALICE)
@@ -132,7 +138,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
         "admin-made": lambda: call_command("createsuperuser", **options),
         "adopted": lambda: adopt_job.start(source, ALICE),
         "approval-rule-made": lambda: approval.make(by=TERMINAL, keys="user:tier"),
-        "replayed": lambda: replayed(SessionRef(source, "booking", "ana", "s1")),
+        "replayed": lambda: a_replay(ref),
         "exported": lambda: list(transfer.export("jsonl", source, transfer.exporting.Filter(), actor=ALICE)),
         "group-made": a_group,
         "imported": lambda: import_job.bring(lambda: pytest.fail("read"), source, actor=ALICE),

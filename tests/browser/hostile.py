@@ -64,6 +64,8 @@ PAGES: Final = {
     "retention": "/retention/",
     "batches": "/batches/",
     "a batch": "/batches/BATCH/",
+    "replays": "/replays/",
+    "a replay": "/replays/REPLAY/",
     "a view": "/sessions/?view=VIEW",
     "webhook": "/sessions/views/VIEW/webhook/",
     "import": "/import/?" + urlencode({"source": SCRIPT}),
@@ -123,6 +125,6 @@ ELSEWHERE: Final = {
 def address_of(name: str, made: Mapping[str, str]) -> str:
     """Returns the address of one of PAGES; `made` has the ids that seed_trust.py printed."""
     address = PAGES[name]
-    for kind in ("rule", "view", "batch"):
+    for kind in ("rule", "view", "batch", "replay"):
         address = address.replace(kind.upper(), made[kind])
     return address

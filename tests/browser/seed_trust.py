@@ -157,16 +157,42 @@ def _views(owner: Any) -> dict[str, Any]:
 
 
 def _jobs(who: Any) -> dict[str, Any]:
-    """A rule about state, a batch, and an export of everything."""
+    """A rule about state, a batch, a replay, and an export of everything."""
     from sessions_app.batches import batch
     from sessions_app.checks import rules
+    from sessions_app.models import Job, ReplayItem
     from sessions_app.privacy import exports
+    from sessions_app.sources import registry
+
+    task = {"apps": [HOSTILE.app_name], "run_code": False, "query": SCRIPT}
+    replay = Job.objects.make(
+        "replay", registry.identity(HOSTILE.source), task, state="done", actor=SCRIPT, message=IMAGE, total=2
+    )
+    outcome = {
+        "event": IMAGE,
+        "what": "state",
+        "agent": SCRIPT,
+        "tool": IMAGE,
+        "expected": {IMAGE: SCRIPT},
+        "got": IMAGE,
+    }
+    for number, row in enumerate((("diverged", "state", outcome), ("undecided", "", {"why": SCRIPT}))):
+        ReplayItem.objects.create(
+            job=replay,
+            number=number,
+            where=replay.where,
+            names=json.dumps(HOSTILE[1:]),
+            result=row[0],
+            what=row[1],
+            label=SCRIPT,
+            outcome=json.dumps(row[2]),
+        )
 
     number = rules.create(*GUARDED[:2], IMAGE, f'step = "{IMAGE}"', actor=who)
     batch_id = batch.begin("edit", actor=who, refs=[GUARDED, HOSTILE])
     batch.try_(batch_id, {IMAGE: SCRIPT, "note": BREAKOUT}, actor=who, reason=IMAGE)
     exports.begin(*GUARDED[:3], actor=who)
-    return {"rule": str(number), "batch": str(batch_id)}
+    return {"rule": str(number), "batch": str(batch_id), "replay": str(replay.pk)}
 
 
 if __name__ == "__main__":

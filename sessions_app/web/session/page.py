@@ -28,7 +28,7 @@ from ...reads.paging import write_cursor
 from ...search import outline
 from ...search.conditions import time_of
 from ...search.outline import Reached
-from ...sources import database, errors
+from ...sources import agents, database, errors
 from .. import answers
 from ..history.moment import chosen, panel, renamed
 from ..history.pins import MOST, pinned
@@ -77,6 +77,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "status": status,
         "has_errors": upto.has_errors,
         "hold": holds.of(ref, actor=actor(request)),
+        "no_replay": agents.why_not_here(ref.source, ref.app_name),
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
         "ordered": database.has_order(ref.source),

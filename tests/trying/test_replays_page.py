@@ -1,0 +1,90 @@
+"""The pages of replays: begun from a selection, confirmed, grouped by what differs, filtered and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.urls import reverse
+
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.trying import replays
+from tests.support.at_work import settle
+from tests.support.people import somebody
+from tests.trying.conftest import AGENTS, visit
+from tests.trying.test_replays import order
+from tests.web.conftest import Browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def olga(shop: str) -> Iterator[Browser]:
+    """An operator who signed in."""
+    signed_in = Browser()
+    signed_in.force_login(somebody("olga", "operator"))
+    with override_settings(AGENTS={shop: str(AGENTS)}, RUN_AGENTS=True):
+        yield signed_in
+        settle("replay")
+
+
+def path_of(ref: SessionRef) -> str:
+    return reverse("session", kwargs=ref._asdict())
+
+
+def chosen(browser: Browser, *refs: SessionRef) -> Any:
+    return browser.send("chosen", {"act": "replay", "ref": [path_of(each) for each in refs]})
+
+
+def test_a_selection_is_confirmed_replayed_grouped_and_repeated(shop: str, olga: Browser) -> None:
+    refs = [visit(shop, "s1", 1), visit(shop, "s2", 2)]
+    order(refs[1])
+    address = chosen(olga, *refs).url
+    page = olga.open(address)
+    assert "0 model calls, 0 tools run" in page.text
+    assert "Replay 2 sessions" in page.text
+    olga.send(address, {"action": "begin"})
+    settle("replay")
+    page = olga.open(address)
+    assert [each.text for each in page.all("h2")][:2] == ["Arguments shop · order 1", "The same 1"]
+    assert "turn 2" in page.links()
+    assert "s1" not in olga.open(address, query={"result": "diverged"}).one("tbody").text
+    assert page.links()["Save as test"].endswith("?format=test")
+    again = olga.send(address, {"action": "again"}).url
+    settle("replay")
+    assert "Nothing has changed." in olga.open(again).text
+    assert "1 diverged" in olga.open("replays").text
+
+
+def test_a_group_of_many_is_shown_page_by_page(shop: str, olga: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = chosen(olga, *(visit(shop, f"s{n}", n) for n in (1, 2, 3))).url
+    olga.send(address, {"action": "begin"})
+    settle("replay")
+    monkeypatch.setattr(replays, "LISTED", 1)
+    monkeypatch.setattr(replays, "PAGE", 2)
+    page = olga.open(address)
+    assert len(page.one("tbody").all("tr")) == 1
+    first = olga.open(address + page.links()["Show all 3 sessions"].partition(address)[2])
+    assert len(first.one("tbody").all("tr")) == 2
+    last = olga.open(first.links()["Next"])
+    assert len(last.one("tbody").all("tr")) == 1
+
+
+def test_the_menu_of_a_session_says_why_it_cannot_be_replayed(shop: str, olga: Browser) -> None:
+    ref = visit(shop, "s1", 1)
+
+    def buttons(browser: Browser) -> list[Any]:
+        page = browser.open("session", **ref._asdict())
+        return [each for each in page.all("button") if each.attributes.get("value") == "replay"]
+
+    assert [each.text for each in buttons(olga)] == ["Replay"]
+    with override_settings(AGENTS={}):
+        (button,) = buttons(olga)
+        assert "adkweb doesn't know what runs the agent" in button.text
+        assert chosen(olga, ref).status_code >= 400
+    vera = Browser()
+    vera.force_login(somebody("vera", "viewer"))
+    assert buttons(vera) == []
+    assert chosen(vera, ref).status_code == 403
