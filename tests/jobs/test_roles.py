@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 import pytest
 from django.conf import settings
@@ -24,7 +25,7 @@ from sessions_app.models import Job, ReplayItem, Rule
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.running import children, runs
-from sessions_app.transfer import imports, uploads
+from sessions_app.transfer import imports, recording, uploads
 from sessions_app.trying import replays
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
@@ -112,7 +113,9 @@ def a_run(ref: SessionRef, actor: Actor) -> None:
 
 
 def a_replay(ref: SessionRef, actor: Actor) -> None:
-    with override_settings(AGENTS={ref.source: str(Path("examples/agents").absolute())}, RUN_AGENTS=True):
+    """It is too long for a replay, which is its outcome."""
+    agents = {ref.source: str(Path("examples/agents").absolute())}
+    with override_settings(AGENTS=agents, RUN_AGENTS=True), patch.object(recording, "MOST", 10):
         replays.begin(replays.draft([ref], actor=actor), actor=actor)
         settle("replay")
 

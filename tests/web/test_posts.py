@@ -41,6 +41,7 @@ from sessions_app.search import inbox
 from sessions_app.search.saved import views
 from sessions_app.search.saved.views import SavedView, ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
+from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event
@@ -127,6 +128,12 @@ class World:
         batch.try_(made, {"step": "gift"}, actor=self.eves)
         settle("batch")
         return {"batch_id": made}
+
+    def replay(self) -> dict[str, Any]:
+        """A replay that was not begun."""
+        task = {"apps": [self.ref.app_name], "run_code": False, "query": ""}
+        job = Job.objects.make("replay", registry.identity(self.ref.source), task, state="draft", actor="eve")
+        return {"replay_id": job.pk}
 
     def view(self) -> dict[str, Any]:
         """A view that Eve shares, of an app that is indexed."""
@@ -268,6 +275,7 @@ POSTS: Final = [
     Post("chosen", "append", sent=chosen("tag")),
     Post("batch", "everything", World.batch, fixed(action="do")),
     Post("batch", "everything", World.batch, fixed(action="discard")),
+    Post("replay", "operate", World.replay, fixed(action="discard")),
     Post("new-session", "append", sent=lambda world: {**world.user(), "session_id": "s2", "state": "{}"}),
     Post("retention", "admin", sent=lambda world: {**world.app(), "days": "90", "do": "save", "action": "save"}),
     Post("remove-retention", "admin", of_retention),
