@@ -5,10 +5,20 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import agent_view, agents, answers, artifacts, audit, batches, breakpoints, drift, inbox, masking, settings
-
-
-from . import agent_view, agents, answers, artifacts, audit, batches, drift, inbox, masking, replays, settings
+from . import (
+    agent_view,
+    agents,
+    answers,
+    artifacts,
+    audit,
+    batches,
+    breakpoints,
+    drift,
+    inbox,
+    masking,
+    replays,
+    settings,
+)
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
