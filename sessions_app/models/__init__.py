@@ -14,7 +14,7 @@ from .adk import (
     stored_instant,
 )
 from .audit import AuditReceiver, AuditRow
-from .batches import BatchItem, ReplayItem
+from .batches import BatchItem
 from .checks import Breach, CheckedSession, DueSession, Rule
 from .own import (
     Breakpoint,
@@ -52,6 +52,7 @@ from .search import (
     Waiting,
 )
 from .sources import AgentAddress, AgentChild, AgentVersion, KnownSource
+from .trying import ReplayItem
 
 __all__ = [
     "AgentAddress",

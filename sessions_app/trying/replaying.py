@@ -10,7 +10,7 @@ what it answers is shown as its actor may see it.
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,7 +64,7 @@ class Replayed:
 
 def replays(
     refs: Iterable[SessionRef], *, actor: Actor, folder: Path | None = None, run_code: bool = False
-) -> Iterator[Replayed]:
+) -> Generator[Replayed]:
     """Yields the outcomes for sessions, in their order. `folder` has their agents; None for those that adkweb knows.
 
     With `run_code`, functions of workflows and agents of other classes run, and may do anything."""

@@ -128,17 +128,17 @@ class Replay:
     @property
     def seconds(self) -> float:
         """Returns how long it took."""
-        began = json.loads(self._job.task).get("began", self.created)
+        began: float = json.loads(self._job.task).get("began", self.created)
         return max(0.0, (self.finished or time.time()) - began)
 
     def groups(self, result: str = "") -> list[Group]:
         """Returns its outcomes by what they have in common, those that diverged first; only those with a result."""
-        found = _items(self.id).exclude(result="").values("result", "what", "label")
+        outcomes = _items(self.id).exclude(result="").values("result", "what", "label")
         if result:
-            found = found.filter(result=result)
+            outcomes = outcomes.filter(result=result)
         groups = [
             self._group(each["first"], each["n"], each["result"], each["what"], each["label"], after=-1, most=LISTED)
-            for each in found.annotate(n=Count("pk"), first=Min("number")).order_by()[:PAGE]
+            for each in outcomes.annotate(n=Count("pk"), first=Min("number")).order_by()[:PAGE]
         ]
         return self._titled(sorted(groups, key=lambda each: (RESULTS.index(each.result), -each.size, each.item)))
 
