@@ -57,6 +57,7 @@ SAID: Final = {
     "refused": pgettext_lazy("an act", "Access refused"),
     "released": pgettext_lazy("an act", "Database released"),
     "restored": pgettext_lazy("an act", "Backup restored"),
+    "replayed": pgettext_lazy("an act", "Sessions replayed"),
     "retention-changed": pgettext_lazy("an act", "Retention rule changed"),
     "retention-removed": pgettext_lazy("an act", "Retention rule removed"),
     "revealed": pgettext_lazy("an act", "Hidden value revealed"),
