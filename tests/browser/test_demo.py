@@ -567,3 +567,21 @@ def test_a_call_is_approved_in_the_inbox_and_its_agent_watched_to_the_end(page: 
     page.goto("/inbox/")
     expect(page.locator("#results")).to_contain_text("TP761 was 5 hours late.")
     expect(row).to_have_count(0)
+
+
+def test_selected_sessions_are_replayed_in_groups_and_run_again(page: Page) -> None:
+    page.goto("/sessions/?q=session:late-flight or session:seoul-trip")
+    for box in page.locator("input[name=ref]").all():
+        box.check()
+    page.get_by_role("button", name="Replay…").click()
+    expect(page.get_by_role("button", name="Replay 2 sessions")).to_be_visible()
+    page.wait_for_load_state()
+    page.keyboard.press("ControlOrMeta+Enter")
+    groups = page.locator(".outcome h2")
+    expect(groups).to_have_text([re.compile("code of its own.* 1"), re.compile("The same 1")], timeout=60_000)
+    check(page)
+    page.get_by_role("button", name="Run again").click()
+    expect(page.get_by_text("Nothing has changed.")).to_be_visible(timeout=60_000)
+    page.goto(path("s", "demo", "booking", "ana", "seoul-trip"))
+    page.locator(".rare > summary").click()
+    expect(page.locator(".rare").get_by_role("button", name="Replay")).to_be_enabled()
