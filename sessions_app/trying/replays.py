@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
@@ -161,15 +161,15 @@ class Replay:
         return Row(item.number, ref.session_id, _outcome(item, ref).seen(self._actor))
 
     def _titled(self, groups: list[Group]) -> list[Group]:
-        titles: dict[SessionRef, str] = {}
-        with suppress(Error):  # its source is away
-            refs = [row.replayed.ref for group in groups for row in group.rows]
-            titles = lists.titles(refs, actor=self._actor) if self.source else {}
+        titles = self._titles(row for group in groups for row in group.rows)
         for group in groups:
-            group.rows[:] = [
-                Row(row.number, titles.get(row.replayed.ref, row.title), row.replayed) for row in group.rows
-            ]
+            group.rows[:] = [replace(row, title=titles.get(row.replayed.ref, row.title)) for row in group.rows]
         return groups
+
+    def _titles(self, rows: Iterable[Row]) -> dict[SessionRef, str]:
+        with suppress(Error):  # its source is away
+            return lists.titles([row.replayed.ref for row in rows], actor=self._actor)
+        return {}
 
     def changed(self) -> list[tuple[Row, Row]]:
         """Returns the sessions of which this replay shows something else than the one that it repeats: before and now."""
@@ -182,7 +182,9 @@ class Replay:
             if each.names in before and (each.result, each.outcome) != _stored(before[each.names])
         ]
         # What is hidden isn't compared: it would be told that it differs.
-        return [(old, new) for old, new in pairs if _told(old) != _told(new)]
+        pairs = [(old, new) for old, new in pairs if _told(old) != _told(new)]
+        titles = self._titles(new for _old, new in pairs[:PAGE])
+        return [(old, replace(new, title=titles.get(new.replayed.ref, new.title))) for old, new in pairs]
 
     @property
     def command(self) -> str:
