@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import uuid
+import zipfile
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +20,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, Lease
 from sessions_app.models import Job, ReplayItem
-from sessions_app.privacy import own_rows
+from sessions_app.privacy import bundle, own_rows
 from sessions_app.trying import replaying, replays
 from sessions_app.trying.replaying import DIVERGED, SAME, UNDECIDED
 from sessions_app.writes.sessions import delete_session
@@ -165,3 +167,15 @@ def test_outcomes_go_with_their_session_and_their_user_and_after_a_week(shop: st
     Job.objects.filter(pk=number).update(created=time.time() - 8 * 86_400)
     replays.forget_old()
     assert not ReplayItem.objects.exists()
+
+
+def test_what_is_exported_of_a_user_has_their_outcomes_masked(shop: str, operator: Actor) -> None:
+    ref = visit(shop, "s1", 1)
+    order(ref)
+    replayed([ref, visit(shop, "s2", 1, user="zoe")], operator)
+    mask_rules.create("*", "key", "pin", actor=SYSTEM)
+    file = io.BytesIO()
+    bundle.write(file, shop, "shop", "ana", actor=person("ada", "admin"), moved=lambda done, total: None)
+    with zipfile.ZipFile(file) as made:
+        (row,) = json.loads(made.read("about.json"))["replays"]
+    assert (row["session"], json.loads(row["outcome"])["expected"]) == ("s1", {"pin": "••••", "item": "tea"})
