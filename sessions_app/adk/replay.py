@@ -229,7 +229,9 @@ class Replay(BasePlugin):
         # From JSON, so that google-adk reads the bytes of files and thoughts.
         self._events = [Event.model_validate_json(json.dumps(each)) for each in given.get("events", [])]
         self._steps = _steps(self._events)
-        self._spoken = next((each.id for each in self._events if each.input_transcription or each.output_transcription), "")
+        self._spoken = next(
+            (each.id for each in self._events if each.input_transcription or each.output_transcription), ""
+        )
         self._sessions: InMemorySessionService = InMemorySessionService()
         self._artifacts = _Artifacts()
         self._turn = Turn(Event(author="user"))
@@ -349,7 +351,9 @@ class Replay(BasePlugin):
             if not self._end and not self._ended_early() and not self._turn.failure:
                 made = made[:-1] if made and made[-1].error_code else made
                 after = self._next(made)
-                self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _summary(after), error_at_bottom(error))
+                self._end = Outcome(
+                    DIVERGED, after.id, ERROR, after.author, "", _summary(after), error_at_bottom(error)
+                )
         self._note_ids(made)
         outcome = self._compared(made) or self._end
         return self._unless_unknown(outcome) if outcome and outcome.result != SAME else None
@@ -577,9 +581,7 @@ class Replay(BasePlugin):
         tools += [each.name or "" for each in was.get_function_responses()]
         tool = tools[0] if len(tools) == 1 else ""
         if isinstance(before, dict) and isinstance(after, dict):
-            keys = [
-                key for key in {**before, **after} if not _is_same(before.get(key, ABSENT), after.get(key, ABSENT))
-            ]
+            keys = [key for key in {**before, **after} if not _is_same(before.get(key, ABSENT), after.get(key, ABSENT))]
             before, after = ({key: each[key] for key in keys if key in each} for each in (before, after))
         return Outcome(DIVERGED, was.id, what, was.author, tool, before, after)
 

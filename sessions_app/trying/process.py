@@ -61,7 +61,8 @@ class Process:
             print(line, file=self._popen.stdin, flush=True)
 
     def read(self, seconds: float = 0.0) -> dict[str, Any]:
-        """Returns the next line, in at most so many seconds, or SECONDS. Raises AgentError if it ends without one, or takes too long: then it is ended."""
+        """Returns the next line. Raises AgentError if it ends without one, or takes longer than so many seconds, or SECONDS:
+        then it is ended."""
         seconds = seconds or SECONDS
         late = threading.Timer(seconds, self._popen.kill)
         late.start()
