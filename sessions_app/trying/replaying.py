@@ -70,13 +70,18 @@ def replays(
     With `run_code`, functions of workflows and agents of other classes run, and may do anything."""
     with _Processes(folder, run_code) as processes, ThreadPoolExecutor(PROCESSES) as pool:
         waiting: deque[tuple[SessionRef, str | Error, Future[dict[str, Any]]]] = deque()
-        for ref in refs:
-            recorded = _recorded(ref)
-            waiting.append((ref, recorded, pool.submit(processes.outcome, ref, recorded)))
-            while len(waiting) > 2 * PROCESSES:
+        try:
+            for ref in refs:
+                recorded = _recorded(ref)
+                waiting.append((ref, recorded, pool.submit(processes.outcome, ref, recorded)))
+                while len(waiting) > 2 * PROCESSES:
+                    yield _replayed(*waiting.popleft()).seen(actor)
+            while waiting:
                 yield _replayed(*waiting.popleft()).seen(actor)
-        while waiting:
-            yield _replayed(*waiting.popleft()).seen(actor)
+        finally:
+            pool.shutdown(
+                wait=False, cancel_futures=True
+            )  # who stops waits only for the sessions that are being replayed
 
 
 def _recorded(ref: SessionRef) -> str | Error:
