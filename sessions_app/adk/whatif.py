@@ -249,9 +249,9 @@ class WhatIf(Replay):
     ) -> dict[str, Any] | None:
         """Has a tool return what was recorded, or what is decided."""
         if self._responses(tool_context.function_call_id or ""):
-            found = await super().before_tool_callback(tool=tool, tool_args=tool_args, tool_context=tool_context)
-            if found is not None:
-                return found
+            recorded = await super().before_tool_callback(tool=tool, tool_args=tool_args, tool_context=tool_context)
+            if recorded is not None:
+                return recorded
         if type(tool) is not BaseTool and not is_of_adk(tool):
 
             async def answered(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
@@ -295,16 +295,14 @@ class WhatIf(Replay):
     def _known(self, name: str, args: Mapping[str, Any]) -> tuple[Event, types.FunctionResponse] | None:
         """Returns the recorded response to a call of a tool with these arguments: the next one that wasn't given yet, or
         else the last one."""
-        found = None
-        for call_id in self._calls(name, args):
-            for event in self._events:
-                for response in event.get_function_responses():
-                    if response.id == call_id and "requires confirmation" not in str(response.response):
-                        found = (event, response)
-            if found and call_id not in self._used:
-                self._used.add(call_id)
-                return found
-        return found
+        responses = [(event, each) for event in self._events for each in event.get_function_responses()]
+        given = [each for each in responses if "requires confirmation" not in str(each[1].response)]
+        by_id = {response.id: (event, response) for event, response in given}
+        known = [by_id[call_id] for call_id in self._calls(name, args) if call_id in by_id]
+        answer = next((each for each in known if each[1].id not in self._used), known[-1] if known else None)
+        if answer:
+            self._used.add(answer[1].id or "")
+        return answer
 
     def _calls(self, name: str, args: Mapping[str, Any]) -> Sequence[str]:
         """Returns the ids of the recorded calls of a tool with these arguments, those after the event first."""
@@ -335,7 +333,7 @@ def _calls_in(events: Sequence[Event]) -> dict[str, list[str]]:
     """Returns the ids of calls by what they are. What asks about another call is as that one, whose id is new each time."""
     calls = [call for event in events for call in event.get_function_calls()]
     by_id = {call.id: call for call in calls}
-    found: dict[str, list[str]] = defaultdict(list)
+    ids: dict[str, list[str]] = defaultdict(list)
     for call in calls:
         args = dict(call.args or {})
         if isinstance(original := args.get("originalFunctionCall"), Mapping):
@@ -343,8 +341,8 @@ def _calls_in(events: Sequence[Event]) -> dict[str, list[str]]:
         elif about := by_id.get(str(args.get("functionCallId"))):
             args = {"of": [about.name, about.args]}
         args.pop("interruptId", None)
-        found[f"{call.name} {_key(args)}"].append(call.id or "")
-    return found
+        ids[f"{call.name} {_key(args)}"].append(call.id or "")
+    return ids
 
 
 def _key(args: Mapping[str, Any] | None) -> str:

@@ -49,7 +49,7 @@ MOST_EVENTS: Final = 500  # of a trial
 TEXT_LENGTH: Final = 100_000  # characters of a message or an instruction
 SECONDS: Final = 600.0  # that an agent may take from one event to the next
 ASK_SECONDS: Final = 1800.0  # that a call may wait for a decision
-_LOOK_SECONDS: Final = 0.3  # between two looks whether someone has decided, or stopped it
+LOOK_SECONDS: Final = 0.3  # between two looks whether someone has decided, or stopped it
 
 Unknown = Literal["ask", "fail", "run"]
 
@@ -349,7 +349,7 @@ class _Watch(Ticker):
     """Ends the process when someone stops the what-if, or deletes it."""
 
     def __init__(self, job: Job, process: Process) -> None:
-        super().__init__("what-if", _LOOK_SECONDS)
+        super().__init__("what-if", LOOK_SECONDS)
         self._job, self._process, self.stopped = job, process, False
 
     def tick(self) -> None:
@@ -436,10 +436,10 @@ def _decided(
         if watch.stopped:
             raise _Stopped
         if time.monotonic() > until:
-            trial.answer = json.dumps({"fail": _("Nobody decided what this call returns."), "always": False})
+            trial.answer = json.dumps({"fail": _("No one decided what this call returns."), "always": False})
             break
         beat(Progress(trial.number, task["repeats"], "asks"))
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)
         trial.refresh_from_db(fields=["answer"])
     answer = json.loads(trial.answer)
     task["answers"].append([call["tool"], call["args"], answer])

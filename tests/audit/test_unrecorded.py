@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,7 @@ from sessions_app.checks import mask_rules, rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
+from sessions_app.models import Job, Trial
 from sessions_app.privacy import erasures, holds, retention
 from sessions_app.reads import timeline
 from sessions_app.running import answers, breakpoints, runs, servers
@@ -42,9 +44,9 @@ from sessions_app.search import inbox
 from sessions_app.search.saved import views, webhooks
 from sessions_app.search.saved.views import ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
-from sessions_app.sources import adopt_job, own_backups
+from sessions_app.sources import adopt_job, own_backups, registry
 from sessions_app.transfer import import_job
-from sessions_app.trying import replays
+from sessions_app.trying import replays, whatif
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.audit.test_acts import refusing_rows
@@ -103,6 +105,15 @@ def a_masked_key(ref: SessionRef) -> None:
     mask_rules.create("book*", "key", "password", actor=ALICE)
 
 
+def a_question(ref: SessionRef) -> Act:
+    """Lets a tool run for which a what-if asks."""
+    names = dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
+    job = Job.objects.make(whatif.KIND, registry.identity(ref.source), {"revealed": False}, actor="alice", **names)
+    question = {"agent": "a", "tool": "pay", "args": {}}
+    Trial.objects.create(job=job, number=0, question=json.dumps(question))
+    return lambda: whatif.decide(job, 0, {"run": True}, actor=ALICE)
+
+
 def a_view(*, hook: bool = False) -> Any:
     maria = an_admin("maria")
     view = views.save(maria, **VIEW)
@@ -125,7 +136,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
         patch.setattr(adopt_job.database, "keeps_creations", lambda alias: False)
     if act == "admin-made":
         patch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
-    if act == "replayed":
+    if act in ("replayed", "tried"):
         patch.setattr(replays.agents, "why_not_here", lambda *names: "")
     number = {
         "role-taken": a_role,
@@ -175,6 +186,11 @@ def after_more(act: str, ref: SessionRef) -> Act:
         }[act]
     if act.startswith("agent-address-"):
         return an_address(act, ref)
+    if act == "tried":
+        event = append_event(ref, {"author": "a"}, actor=ALICE).event["id"]
+        return lambda: whatif.start(ref, whatif.Change(event), actor=ALICE)
+    if act == "tool-tried":
+        return a_question(ref)
     if act == "approval-rule-deleted":
         rule = approval.make(by=TERMINAL, keys="user:tier").pk
         return lambda: approval.delete(rule, by=TERMINAL)
