@@ -235,6 +235,7 @@ class Replay(BasePlugin):
         self._sessions: InMemorySessionService = InMemorySessionService()
         self._artifacts = _Artifacts()
         self._turn = Turn(Event(author="user"))
+        self._between: Session | None = None  # the session, as long as no agent runs: each copy of it takes its length
         self._counts: Counter[tuple[str, str | None]] = Counter()  # events that each agent has made in each branch
         self._fed: set[str] = set()  # ids of recorded events that a model or a tool was given
         self._ids: dict[str, str] = {}  # today's ids of the recorded questions
@@ -317,19 +318,23 @@ class Replay(BasePlugin):
 
     async def _append(self, event: Event) -> None:
         """Writes an event that no agent made."""
-        session = await self._sessions.get_session(
-            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id
-        )
+        if self._between is None:
+            self._between = await self._session()
         written = event.model_copy(deep=True)
         if before := written.actions.rewind_before_invocation_id:
             written.actions.rewind_before_invocation_id = self._invocations.get(before, before)
-        await self._sessions.append_event(cast(Session, session), written)
+        await self._sessions.append_event(self._between, written)
+
+    async def _session(self) -> Session:
+        """Returns a copy of the session as it is now."""
+        names = {"app_name": self._app_name, "user_id": self._user_id, "session_id": self._session_id}
+        return cast(Session, await self._sessions.get_session(**names, config=None))
 
     async def _replay(self, runner: Runner, turn: Turn) -> Outcome | None:
         """Runs a turn again. Returns an outcome unless it is the same."""
         if turn.interrupted:
             return Outcome(UNDECIDED, turn.message.id, why="someone else wrote to the session while the agent ran")
-        self._turn, self._end = turn, None
+        self._turn, self._end, self._between = turn, None, None
         self._counts.clear()
         made: list[Event] = []
         running = runner.run_async(

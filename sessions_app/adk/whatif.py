@@ -177,12 +177,6 @@ class WhatIf(Replay):
 
     # --- The run ---
 
-    async def _session(self) -> Session:
-        session = await self._sessions.get_session(
-            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id
-        )
-        return cast(Session, session)
-
     async def _run_turn(self, runner: Runner) -> str:
         """Runs a turn. Returns the error that ended it, "" if there was none."""
         message = self._message(self._turn.message)
@@ -190,7 +184,7 @@ class WhatIf(Replay):
         answers = [part.function_response for part in message.parts or [] if part.function_response]
         if unasked := [each for each in answers if each.id not in calls]:
             return f"the user's next message answers a call of {unasked[0].name}, which wasn't made here"
-        self._end = None
+        self._end = self._between = None
         self._counts.clear()
         made: list[Event] = []
         running = runner.run_async(
