@@ -39,6 +39,10 @@ class Impossible(Exception):
     """The agent can't continue at this event, and why."""
 
 
+class NeedsCode(Impossible):
+    """It can with `run_code`."""
+
+
 class ToolFailed(Exception):
     """A tool that wasn't run, because it was to fail."""
 
@@ -95,7 +99,7 @@ class WhatIf(Replay):
         that weren't sent, and the `state`. Raises Impossible."""
         root = agent.root_agent if isinstance(agent, App) else agent
         if code := [] if run_code else [str(each.name) for each in tree(root) if not is_held_back(each)]:
-            raise Impossible(f"{code[0]} {ONLY_WITH_RUN_CODE}")
+            raise NeedsCode(f"{code[0]} {ONLY_WITH_RUN_CODE}")
         self._run_code = run_code
         self._prepare(root)
         turns, fed = self._first, self._recorded

@@ -74,7 +74,7 @@ async def _what_if(module: Any, agent: Any, change: Any, orders: Any, answers: A
         _answer(answers, {"begins": what_if.begins})
         ended = await what_if.run_on(agent, run_code=run_code)
     except module.Impossible as error:
-        ended = {"impossible": str(error)}
+        ended = {"impossible": str(error), "needs_code": isinstance(error, module.NeedsCode)}
     except ValueError as error:  # of pydantic: its next lines have values
         ended = {"impossible": f"google-adk can't read this session: {str(error).partition(chr(10))[0]}"}
     _answer(answers, {"ended": ended})

@@ -9,7 +9,7 @@ hide values, unless they may reveal them and gave a reason. It ends with its ses
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
@@ -63,6 +63,7 @@ class Change:
 
     at: str
     state: Mapping[str, Any] = field(default_factory=dict)
+    removed: Sequence[str] = ()  # full keys that aren't there after it
     message: str = ""
     results: Mapping[str, Any] = field(default_factory=dict)
     instructions: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class TrialView:
     state: dict[str, Any]
     has_ended: bool
     seconds: float
+    needs_code: bool  # it ended before anything ran, because that takes `run_code`
 
     @property
     def usage(self) -> list[Usage]:
@@ -113,6 +115,28 @@ class TrialView:
     def outcome(self) -> str:
         """Returns in a few words how it ended: two trials that end alike have the same."""
         return self.error or self.said
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a what-if at an event runs again, as the recording has it: `turn`, the events of the turn that the agent runs, from
+    its message on, none if nothing comes after the event; how many messages follow `later`; and the `agents` of these and of
+    the turns around it, each with the model that it had last."""
+
+    event: EventView
+    turn: list[EventView]
+    later: int
+    agents: dict[str, str]
+
+    @property
+    def message(self) -> str:
+        """Returns what the user says in that turn."""
+        return _text_of(self.turn[0].data) if self.turn else ""
+
+    @property
+    def usage(self) -> list[Usage]:
+        """Returns the tokens that it took."""
+        return [used for each in self.turn if (used := usage_of(each.data))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +181,7 @@ def start(
     timeline.event(ref, change.at, actor=actor)  # raises NotFound
     task: dict[str, Any] = {
         "change": asdict(change),
-        "edit": _edit(ref, change, actor) if change.state else None,
+        "edit": _edit(ref, change, actor) if change.state or change.removed else None,
         "repeats": repeats,
         "unknown": unknown,
         "run_code": run_code,
@@ -177,6 +201,34 @@ def why_not(ref: SessionRef) -> str:
     return agents.why_not_here(ref.source, ref.app_name)
 
 
+def plan(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
+    """Returns what a what-if at an event runs. Raises NotFound."""
+    event = timeline.event(ref, event_id, actor=actor)
+    before = timeline.events(ref, before=event.cursor, limit=MOST_EVENTS, actor=actor).rows
+    rows = [*before, event, *timeline.events_after(ref, event.cursor, limit=MOST_EVENTS, actor=actor).rows]
+    begins = [n for n, each in enumerate(rows) if begins_turn(each.description)]
+    at = len(before)
+    first = max((n for n in begins if n <= at), default=None)
+    if first is None or (first < at and _ends(rows[at:])):
+        first = min((n for n in begins if n > at), default=None)
+    later = [n for n in begins if first is not None and n > first]
+    turn = [] if first is None else rows[first : later[0] if later else None]
+    agents: dict[str, str] = {}
+    for each in rows:
+        name, model = each.description.author, str(each.data.get("model_version") or "")
+        if name not in ("user", "") and not each.description.edit:
+            agents[name] = model or agents.get(name, "")
+    return Plan(event, turn, len(later), agents)
+
+
+def _ends(rows: Sequence[EventView]) -> bool:
+    """Returns whether the first of some events ends its turn, as adk/whatif.py sees it."""
+    told, data = rows[0].description, rows[0].data
+    after = [each for each in rows[1:2] if not begins_turn(each.description) and not each.description.edit]
+    goes_on = bool(told.calls or told.responses) and not data.get("long_running_tool_ids")
+    return not (after or goes_on or data.get("error_code")) or bool(told.edit)
+
+
 def _check(change: Change, ref: SessionRef, actor: Actor) -> None:
     texts = {"message": change.message, **change.instructions, **change.models}
     for text in texts.values():
@@ -192,7 +244,8 @@ def _check(change: Change, ref: SessionRef, actor: Actor) -> None:
 def _edit(ref: SessionRef, change: Change, actor: Actor) -> Event:
     """Returns the edit that the copy has after the event."""
     then = moments.state_at(ref, change.at, actor=actor).state.merged()
-    entries = [edit.Entry(key, value, then.get(key, ABSENT)) for key, value in change.state.items()]
+    values = {**change.state, **dict.fromkeys(change.removed, ABSENT)}
+    entries = [edit.Entry(key, value, then.get(key, ABSENT)) for key, value in values.items()]
     return edit.state_event(entries, actor, _("What if"))[0]
 
 
@@ -263,6 +316,7 @@ def _view(trial: Trial, ref: SessionRef, change: Change, actor: Actor) -> TrialV
         state,
         bool(trial.ended),
         trial.seconds,
+        bool(ended.get("needs_code")),
     )
 
 

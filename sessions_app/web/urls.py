@@ -18,6 +18,7 @@ from . import (
     masking,
     replays,
     settings,
+    whatif,
 )
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
@@ -177,6 +178,10 @@ urlpatterns = [
     path(SESSION + "artifacts/<name:artifact>/<int:version>/", artifacts.download, name="artifact-file"),
     path(SESSION + "artifacts/<name:artifact>/<int:version>/image/", artifacts.image, name="artifact-image"),
     path(SESSION + "context/", agent_view.context, name="context"),
+    path(SESSION + "what-if/", whatif.what_if, name="what-if"),
+    path(SESSION + "what-if/<uuid:number>/", whatif.tried, name="tried"),
+    path(SESSION + "what-if/<uuid:number>/decide/<int:trial>/", whatif.decide, name="decide-call"),
+    path(SESSION + "what-if/<uuid:number>/stop/", whatif.stop, name="stop-what-if"),
     path(SESSION + "export/", imports.export_session, name="session-export"),
     path(SESSION + "test/", make_test.make_test, name="make-test"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),

@@ -24,7 +24,7 @@ from ...domain.summary import Piece, cut_off, media_name, summary, tool_name
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
 from ...transfer import FORMATS, Format
-from ...trying import making
+from ...trying import making, whatif
 from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
@@ -167,6 +167,12 @@ def dotted(value: Any) -> bool:
 def may_reveal(context: Context, ref: SessionRef) -> bool:
     """Tells whether the person who looks may reveal masked values here."""
     return actor(context["request"]).may_reveal(ref.source, ref.app_name)
+
+
+@register.simple_tag
+def why_no_what_if(ref: SessionRef) -> str:
+    """Returns why nothing can be tried with a session's agent; "" if it can."""
+    return whatif.why_not(ref)
 
 
 @register.simple_tag
