@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.handles import shown_user
-from ..access.shown import shown_text, shown_words
+from ..access.shown import shown, shown_text, shown_words
 from ..artifacts import contents, saved
 from ..artifacts.contents import Unavailable
 from ..artifacts.saved import Save
@@ -211,6 +211,7 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "pauses": _pauses(writing),
         "replays": _labels(writing, ReplayItem, "outcome", replays.shown_outcome),
         "unsent": _unsent(writing),
+        "what_ifs": _what_ifs(writing),
     }
 
 
@@ -242,6 +243,25 @@ def _unsent(writing: _Writing) -> list[dict[str, str]]:
         }
         for session, message in unsent
     ]
+
+
+def _what_ifs(writing: _Writing) -> list[dict[str, Any]]:
+    """Returns what was tried with the user's sessions: what was different, and the events of each trial."""
+    names = {"app_name": writing.app_name, "user_id": writing.user_id}
+    rows = Job.objects.filter(kind="whatif", where=registry.identity(writing.source), **names)
+
+    def seen(event: dict[str, Any]) -> Any:
+        return shown(event, writing.actor, writing.app_name, "event")
+
+    found = []
+    for row in in_pages(rows):
+        change = json.loads(row.task)["change"]
+        responses = [{"function_response": {"response": each}} for each in change["results"].values()]
+        parts = [{"text": text} for text in (change["message"], *change["instructions"].values()) if text]
+        made = seen({"actions": {"state_delta": change["state"]}, "content": {"parts": [*parts, *responses]}})
+        trials = [[seen(each) for each in json.loads(trial.events)] for trial in row.trials.order_by("number")]
+        found.append({"session": row.session_id, "change": made, "trials": trials})
+    return found
 
 
 def _shown_part(text: str, actor: Actor, app_name: str) -> str:

@@ -30,6 +30,7 @@ from ..models import Job
 from ..sources import registry
 from ..transfer import exporting
 from ..transfer.formats import jsonl
+from ..trying import whatif
 from ..writes.sessions import delete_session, is_on_hold
 from . import exports, own_rows
 from .retention import DAY, RetentionRule, idle_sessions
@@ -56,6 +57,7 @@ def begin_due() -> int:
             begun += _begin(rule)
     if begun:
         exports.sweep()
+    whatif.sweep()
     return begun
 
 

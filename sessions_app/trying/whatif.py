@@ -75,8 +75,8 @@ class Change:
 class TrialView:
     """A trial as someone may see it. `question` is the call that waits for a decision: `agent`, `tool` and `args`.
 
-    `original` has the recorded events from the same message on, and `made` the new ones. `replayed` of these come from the
-    recording."""
+    `original` has the recorded events from the same message on, and `made` the new ones, without the edit that changed state:
+    that isn't what an agent did."""
 
     number: int
     original: list[EventView]
@@ -257,7 +257,8 @@ def of(job: Job, *, actor: Actor) -> WhatIf:
         reveal.check_may_reveal(ref, actor)
     change = Change(**task["change"])
     seen = shown({"actions": {"state_delta": change.state}}, actor, ref.app_name, "event")
-    trials = [_view(each, ref, change, actor) for each in job.trials.order_by("number")]
+    edited = str((task["edit"] or {}).get("id", ""))
+    trials = [_view(each, ref, change, edited, actor) for each in job.trials.order_by("number")]
     return WhatIf(
         job,
         ref,
@@ -292,8 +293,8 @@ def _of_session(ref: SessionRef) -> Any:
     return Job.objects.filter(kind=KIND, where=registry.identity(ref.source), **names).order_by("-created")
 
 
-def _view(trial: Trial, ref: SessionRef, change: Change, actor: Actor) -> TrialView:
-    made = [_event(each, ref, actor) for each in json.loads(trial.events)]
+def _view(trial: Trial, ref: SessionRef, change: Change, edited: str, actor: Actor) -> TrialView:
+    made = [_event(each, ref, actor) for each in json.loads(trial.events) if each.get("id") != edited]
     original = _original(ref, trial.begins, actor, later=change.later) if trial.begins else []
     timed(made)
     timed(original)

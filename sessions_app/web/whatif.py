@@ -20,6 +20,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ..access.actor import Actor
 from ..access.shown import is_masked
 from ..agent_view import agent_files
+from ..domain.alignment import align
 from ..domain.cost import cost_of, usage_of
 from ..domain.errors import Error, Invalid
 from ..domain.json_values import dumps, loads
@@ -426,8 +427,12 @@ def _runs(shown: WhatIf, trial: TrialView, who: Actor) -> Runs:
     first = trial.original[0].seq if trial.original else None
     number, turn = known.numbers.get(first) if first is not None else None, known.turn_of(first)
     start = Start("", number - 1 if number else None, turn.number - 1 if turn else None)
-    left, right = (Run(shown.ref, start, events, None) for events in (trial.original, trial.made))
-    return Runs(left, right, trial.alignment)
+    original, alignment = trial.original, trial.alignment
+    if not trial.has_ended:  # what it hasn't come to yet isn't missing
+        original = original[: len(trial.made)]
+        alignment = align(original, trial.made)
+    left, right = (Run(shown.ref, start, events, None) for events in (original, trial.made))
+    return Runs(left, right, alignment)
 
 
 def _side(events: list[EventView], seconds: float) -> Side:

@@ -21,12 +21,12 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import Lease, Progress
-from sessions_app.models import Job, ReplayItem, Rule
+from sessions_app.models import Job, ReplayItem, Rule, Trial
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.running import children, runs
 from sessions_app.transfer import imports, recording, uploads
-from sessions_app.trying import replays
+from sessions_app.trying import replays, whatif
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
 from tests.support.bulk import fill
@@ -120,6 +120,12 @@ def a_replay(ref: SessionRef, actor: Actor) -> None:
         settle("replay")
 
 
+def a_what_if(ref: SessionRef, actor: Actor) -> None:
+    with override_settings(AGENTS={ref.source: str(Path("examples/agents").absolute())}, RUN_AGENTS=True):
+        whatif.start(ref, whatif.Change("e2400"), actor=actor)
+        settle("whatif")
+
+
 KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = {
     "batch": (an_edit, {"editor", "admin"}),
     "erase": (an_erasure, {"admin"}),
@@ -130,15 +136,17 @@ KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = 
     "retention": (a_retention, {"admin"}),
     "rule": (a_rule, {"editor", "admin"}),
     "run": (a_run, {"operator", "editor", "admin"}),
+    "whatif": (a_what_if, {"operator", "editor", "admin"}),
 }
 EACH: Final = pytest.mark.parametrize("kind", KINDS)
 
 
 def kept(ref: SessionRef) -> object:
-    """What is in the source, the rules, and the files that were made."""
+    """What is in the source, the rules, what was tried, and the files that were made."""
     files = sorted((Path(settings.DATA_DIR) / "exports").glob("*.zip"))
     outcomes = list(ReplayItem.objects.exclude(result="").values_list("outcome", flat=True))
-    return everything(ref.source), list(Rule.objects.values_list("condition", flat=True)), files, outcomes
+    rules = list(Rule.objects.values_list("condition", flat=True))
+    return everything(ref.source), rules, Trial.objects.count(), files, outcomes
 
 
 def test_every_kind_of_job_has_a_row() -> None:

@@ -8,6 +8,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import proposals
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, REFUSED
-from sessions_app.models import AuditRow, Job, Pause
+from sessions_app.models import AuditRow, Job, Pause, Trial
 from sessions_app.privacy import bundle, exports
 from sessions_app.running import answers, breakpoints, runs
 from sessions_app.search import labels
 from sessions_app.sources import registry
+from sessions_app.trying import whatif
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.artifacts.saving import PNG, Saving, beside
@@ -135,6 +137,23 @@ def test_what_was_proposed_to_be_sent_is_in_the_file_and_goes_with_its_session(r
     assert sorted(unsent, key=str) == [[part], [{"text": "Hello"}]]
     delete_session(ref, actor=SYSTEM)
     assert not proposals.rows().exists()
+
+
+def test_what_was_tried_is_in_the_file_as_far_as_it_may_be_seen(ref: SessionRef) -> None:
+    mask_rules.create("booking", "key", "card", actor=SYSTEM)
+    change = asdict(whatif.Change("e1", state={"card": "4111"}, message="Hello"))
+    names = {"app_name": "booking", "user_id": "ana", "session_id": "s1"}
+    job = Job.objects.make(whatif.KIND, registry.identity(ref.source), {"change": change}, **names)
+    event = {"author": "booking", "actions": {"state_delta": {"card": "4222"}}}
+    Trial.objects.create(job=job, number=0, events=json.dumps([event]))
+    _files, about = written(ref.source, actor=ALICE)
+    ((session, changed, trials),) = [each.values() for each in about["what_ifs"]]
+    assert (session, changed["actions"], changed["content"]) == (
+        "s1",
+        {"state_delta": {"card": DOTS}},
+        {"parts": [{"text": "Hello"}]},
+    )
+    assert [[each["actions"]["state_delta"] for each in events] for events in trials] == [[{"card": DOTS}]]
 
 
 def test_a_user_who_has_only_state_is_exported_and_one_who_is_not_there_is_refused(

@@ -84,7 +84,7 @@ def test_nothing_is_written_and_no_tool_runs(bread: SessionRef, tmp_path: Path) 
     assert one.outcome == other.outcome == "{'baked': 'bread'} in large by obeys"
     assert (one.tokens, one.state["user:name"], one.state["app:open"]) == (24, "Zoe", True)
     assert [each.data["author"] for each in one.original] == ["user", "baker", "baker", "baker"]
-    assert [each.data["author"] for each in one.made] == ["user", "system", "baker", "baker", "baker"]
+    assert [each.data["author"] for each in one.made] == ["user", "baker", "baker", "baker"]
     assert one.alignment.first is not None
 
 

@@ -24,6 +24,7 @@ from ...privacy import exports
 from ...sources import adopt_job, database, demo, identity, registry
 from ...sources.finding import SESSION_FILE, in_shell
 from ...transfer import uploads
+from ...trying import whatif
 from ._demo import copied, fill
 from ._running import add_agents, add_python, use_agents
 from ._server import Protocol, Server
@@ -74,6 +75,7 @@ class Command(BaseCommand):
         identities.keep_roles()
         uploads.sweep()
         exports.sweep()
+        whatif.sweep()
         if not sign_in.is_loopback(options["host"]):
             _check_admin(options["host"])
         _allow(options["host"])
