@@ -214,7 +214,7 @@ def what_if(request: HttpRequest, **names: str) -> HttpResponse:
         if not form.is_bound and not form.rows:
             form.rows = new_rows([key for key in request.GET.getlist("key") if key in about.state], about.state)
         return _form(request, ref, form, before, status)
-    address = reverse("tried", kwargs={**names, "number": job.pk})
+    address = reverse("tried", kwargs={**names, "what_if_id": job.pk})
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
 
 
@@ -365,11 +365,11 @@ class DecideForm(Form):
 
 
 @require_GET
-def tried(request: HttpRequest, number: UUID, **names: str) -> HttpResponse:
+def tried(request: HttpRequest, what_if_id: UUID, **names: str) -> HttpResponse:
     """Shows what became of a what-if, or nothing new if it is what the page has (?have=)."""
     ref = SessionRef(**names)
     check_may(request, "operate", ref)
-    job = whatif.get(ref, number.hex, actor=actor(request))
+    job = whatif.get(ref, what_if_id.hex, actor=actor(request))
     return _result(request, job)
 
 
@@ -394,7 +394,7 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         "picked": asked if wanted is not None else "",
         "outcomes": outcomes(shown),
         "form": form or DecideForm(initial={"result": "{}", "way": "result"}),
-        "address": reverse("tried", kwargs={**ref._asdict(), "number": job.pk}),
+        "address": reverse("tried", kwargs={**ref._asdict(), "what_if_id": job.pk}),
         "again": f"{reverse('what-if', kwargs=ref._asdict())}?like={job.pk.hex}",
         "may": who.may_write("operate", ref.source, ref.app_name),
         "needs_code": any(each.needs_code for each in shown.trials),
@@ -465,24 +465,24 @@ def _keys(trial: TrialView, ref: SessionRef, who: Actor) -> list[tuple[str, Safe
 
 
 @require_POST
-def decide(request: HttpRequest, number: UUID, trial: int, **names: str) -> HttpResponse:
+def decide(request: HttpRequest, what_if_id: UUID, number: int, **names: str) -> HttpResponse:
     """Decides a call that waits."""
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "operate", ref)
-    job, form = whatif.get(ref, number.hex, actor=who), DecideForm.of(request)
+    job, form = whatif.get(ref, what_if_id.hex, actor=who), DecideForm.of(request)
 
     def do(given: dict[str, Any]) -> bool:
-        whatif.decide(job, trial, form.answer(given), actor=who, always=given["always"])
+        whatif.decide(job, number, form.answer(given), actor=who, always=given["always"])
         return True
 
     done, status = act(form, do)
-    return redirect("tried", **names, number=number) if done else _result(request, job, form, status)
+    return redirect("tried", **names, what_if_id=what_if_id) if done else _result(request, job, form, status)
 
 
 @require_POST
-def stop(request: HttpRequest, number: UUID, **names: str) -> HttpResponse:
+def stop(request: HttpRequest, what_if_id: UUID, **names: str) -> HttpResponse:
     """Ends a what-if."""
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "operate", ref)
-    whatif.stop(whatif.get(ref, number.hex, actor=who), actor=who)
-    return redirect("tried", **names, number=number)
+    whatif.stop(whatif.get(ref, what_if_id.hex, actor=who), actor=who)
+    return redirect("tried", **names, what_if_id=what_if_id)

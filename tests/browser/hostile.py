@@ -98,6 +98,7 @@ PAGES: Final = {
     "event, reveal": GUARDED_EVENT + "reveal/",
     "undo": GUARDED_EVENT + "undo/",
     "fork": GUARDED_EVENT + "fork/",
+    "what if": GUARDED_SESSION + "what-if/?" + urlencode({"at": IMAGE}),
     "error 404": path("a", HOSTILE.source, SCRIPT + "gone"),
     "error, no such page": path("no", SCRIPT, IMAGE),
 }
@@ -117,6 +118,7 @@ ELSEWHERE: Final = {
         session-export everything-file artifact-file artifact-image event-json event-data queued-json""",
     "leads to another page": "demo go settings expiring provider-sign-in provider-callback",
     "is seen before the sign-in, by a test of its own": "sign-in second-step join",
+    "is there once an agent was tried, and tests/browser/test_whatif.py sees it": "tried",
     "needs a device that has a passkey, and web/test_passkey_pages.py sees it": "remove-passkey",
     "is there while a file is being imported, and test_transfer.py sees it": "import",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from inspect import getclosurevars
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import expiry, proposals, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.models import Job
+from sessions_app.models import Job, Trial
 from sessions_app.privacy import retention
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.reads import views as reads_views
@@ -43,6 +43,7 @@ from sessions_app.search.saved.views import SavedView, ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
+from sessions_app.trying import whatif
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event
 from tests.search.finding import feed
@@ -148,6 +149,15 @@ class World:
         made = imports.begin(upload, "a.jsonl", self.ref.source, admin)
         settle("import")
         return {"import_id": made}
+
+    def what_if(self) -> dict[str, Any]:
+        """A what-if whose agent waits for a decision."""
+        names = {name: value for name, value in self.session().items() if name != "source"}
+        task = {"change": asdict(whatif.Change("e1")), "revealed": False, "edit": None, "repeats": 1}
+        job = Job.objects.make(whatif.KIND, registry.identity(self.ref.source), task, **names)
+        question = json.dumps({"agent": "booking", "tool": "pay", "args": {}})
+        Trial.objects.create(job=job, number=0, question=question)
+        return {**self.session(), "what_if_id": job.pk}
 
     def app(self) -> dict[str, Any]:
         """The app."""
@@ -345,6 +355,9 @@ POSTS: Final = [
     Post("drift", "append", World.session, fixed(action="apply")),
     Post("add-event", "append", World.session, fixed(event='{"author": "agent"}', reason="r")),
     Post("fork", "admin", World.event, fixed(user_id="ana", session_id="s9")),
+    Post("what-if", "operate", World.session, fixed(action="try"), "?at=e1"),
+    Post("decide-call", "operate", lambda world: {**world.what_if(), "number": 0}, fixed(way="fail")),
+    Post("stop-what-if", "operate", World.what_if),
     Post("rewind", "append", World.session, revised, "?before=i2"),
     Post("undo", "append", lambda world: {**world.session(), "event_id": "e2"}, fixed(once="o1")),
 ]
@@ -428,4 +441,5 @@ def test_who_lacks_what_a_page_needs_changes_nothing_by_it_and_who_has_it_is_not
     ), answer.content.decode()
 
 
-_REFUSED_LATER: Final = {"drift", "adoption", "reset-second-factor"}  # nothing drifted; it is adopted; there is none
+# Nothing drifted; it is adopted; there is none; no folder has its agent.
+_REFUSED_LATER: Final = {"drift", "adoption", "reset-second-factor", "what-if"}

@@ -45,7 +45,8 @@ NEEDS: Final[dict[str, str]] = {
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
         artifact-versions artifact-file artifact-image context session-export make-test drift event forks delivery
         event-json event-data""",
-    "operate": "dismiss answer say continue stop resume breakpoints test-agent stop-agent agent-output",
+    "operate": """dismiss answer say continue stop resume breakpoints test-agent stop-agent agent-output what-if tried
+        decide-call stop-what-if""",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
@@ -89,6 +90,8 @@ POSTED: Final = {
     "dismiss",
     "decide",
     "answer",
+    "decide-call",
+    "stop-what-if",
     "say",
     "continue",
     "stop",
