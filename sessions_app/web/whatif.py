@@ -54,7 +54,7 @@ class WhatIfForm(StateForm):
     """What is different, and how it runs. Beside these fields, it has one for each response of its event (`result-N`), and
     two for each agent (`instruction-N`, `model-N`). What is as it was isn't a change."""
 
-    message = Text(label=gettext_lazy("Message"), widget=forms.Textarea, attrs={"rows": 3, "dir": "auto"})
+    message = Text(label=gettext_lazy("Message"), widget=forms.Textarea, attrs={"cols": False, "rows": 3, "dir": "auto"})
     later = Check()
     unknown = Text()
     repeats = Text()
@@ -68,14 +68,14 @@ class WhatIfForm(StateForm):
         initial = {"message": like.message or about.plan.message, "later": like.later, "unknown": "ask", "repeats": "1"}
         super().__init__(data, initial=initial | options.pop("initial", {}), **options)
         self.about = about
-        mono = {"class": "mono", "spellcheck": "false"}
+        mono: dict[str, Any] = {"class": "mono", "spellcheck": "false"}
         for n, (id, _name, text) in enumerate(about.results):
             first = dumps(like.results[id], indent=2) if id in like.results else text
-            self.fields[f"result-{n}"] = Text(widget=forms.Textarea, initial=first, attrs={"rows": 4, **mono})
+            self.fields[f"result-{n}"] = Text(widget=forms.Textarea, initial=first, attrs={"cols": False, "rows": 4, **mono})
         for n, agent in enumerate(about.agents):
             first = like.instructions.get(agent.name, agent.instruction)
             hint = "" if agent.instruction else _("Its instruction can't be read from its files. Type the whole text.")
-            attrs: dict[str, Any] = {"rows": 6, "dir": "auto", "placeholder": hint}
+            attrs: dict[str, Any] = {"cols": False, "rows": 6, "dir": "auto", "placeholder": hint}
             self.fields[f"instruction-{n}"] = Text(widget=forms.Textarea, initial=first, attrs=attrs)
             first = like.models.get(agent.name, "")
             attrs = {**mono, "placeholder": agent.model}
@@ -390,9 +390,10 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         "job": job,
         "told": told(shown.change),
         "trial": trial,
+        "question": trial.question if trial and shown.is_running else {},
         "have": have,
         "picked": asked if wanted is not None else "",
-        "outcomes": outcomes(shown),
+        "ends": outcomes(shown),
         "form": form or DecideForm(initial={"result": "{}", "way": "result"}),
         "address": reverse("tried", kwargs={**ref._asdict(), "what_if_id": job.pk}),
         "again": f"{reverse('what-if', kwargs=ref._asdict())}?like={job.pk.hex}",

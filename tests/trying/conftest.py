@@ -41,3 +41,18 @@ def visit(source: str, session: str, number: int, user: str = "ana", **state: An
     say(ref, "shop", state_delta={"visit": number, "user:visits": number})
     say(ref, "shop", {"text": "Hi!"}, state_delta={"said": "Hi!"})
     return ref
+
+
+def bread_in(source: str) -> SessionRef:
+    """A session in which ana had bread baked, in the size small. Its agent is the baker."""
+    ref = create_session(
+        source, "baker", "ana", session_id="s1", state={"size": "small", "user:name": "Ana"}, actor=SYSTEM
+    )
+    say(ref, "user", {"text": "bread"})
+    call = {"function_call": {"id": "c1", "name": "bake", "args": {"what": "bread"}}}
+    say(ref, "baker", call)
+    response = {"function_response": {"id": "c1", "name": "bake", "response": {"baked": "bread"}}}
+    say(ref, "baker", response, state_delta={"user:baked": "bread"})
+    said = "{'baked': 'bread'} in small by obeys"
+    say(ref, "baker", {"text": said}, state_delta={"said": said})
+    return ref

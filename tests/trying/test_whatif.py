@@ -20,11 +20,11 @@ from sessions_app.reads import timeline
 from sessions_app.sources import agents
 from sessions_app.trying import whatif
 from sessions_app.trying.whatif import Change
-from sessions_app.writes.sessions import create_session, delete_session
+from sessions_app.writes.sessions import delete_session
 from tests.support.at_work import until
 from tests.support.people import ALICE, somebody
 from tests.support.stored import everything
-from tests.trying.conftest import AGENTS, say
+from tests.trying.conftest import AGENTS, bread_in
 
 pytestmark = pytest.mark.django_db
 
@@ -36,17 +36,7 @@ def bread(shop: str, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("BAKED", str(tmp_path / "baked"))
     monkeypatch.setattr(whatif, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(agents, "agent_of", lambda _source, app: agents.Agent(AGENTS, AGENTS / app))
-    ref = create_session(
-        shop, "baker", "ana", session_id="s1", state={"size": "small", "user:name": "Ana"}, actor=SYSTEM
-    )
-    say(ref, "user", {"text": "bread"})
-    call = {"function_call": {"id": "c1", "name": "bake", "args": {"what": "bread"}}}
-    say(ref, "baker", call)
-    response = {"function_response": {"id": "c1", "name": "bake", "response": {"baked": "bread"}}}
-    say(ref, "baker", response, state_delta={"user:baked": "bread"})
-    said = "{'baked': 'bread'} in small by obeys"
-    say(ref, "baker", {"text": said}, state_delta={"said": said})
-    return ref
+    return bread_in(shop)
 
 
 def event(ref: SessionRef, number: int) -> str:
