@@ -404,7 +404,7 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         both = _runs(shown, trial, who)
         context |= {
             "runs": both,
-            "blocks": list(blocks(both, None)),
+            "blocks": list(blocks(both, lambda _pair: True)),  # also what is the same, unfolded
             "first": both.alignment.first,
             "left": _side(trial.original, _recorded_seconds(trial.original)),
             "right": _side(trial.made, trial.seconds),
