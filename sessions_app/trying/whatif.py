@@ -75,8 +75,8 @@ class Change:
 class TrialView:
     """A trial as someone may see it. `question` is the call that waits for a decision: `agent`, `tool` and `args`.
 
-    `original` has the recorded events from the same message on, and `made` the new ones, without the edit that changed state:
-    that isn't what an agent did."""
+    `original` has the recorded events from the same message on, and `made` the new ones, without the edit that changed
+    state: that isn't what an agent did."""
 
     number: int
     original: list[EventView]
@@ -119,9 +119,9 @@ class TrialView:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a what-if at an event runs again, as the recording has it: `turn`, the events of the turn that the agent runs, from
-    its message on, none if nothing comes after the event; how many messages follow `later`; and the `agents` of these and of
-    the turns around it, each with the model that it had last."""
+    """What a what-if at an event runs again, as the recording has it: `turn`, the events of the turn that the agent runs,
+    from its message on, none if nothing comes after the event; how many messages follow `later`; and the `agents` of these
+    and of the turns around it, each with the model that it had last."""
 
     event: EventView
     turn: list[EventView]

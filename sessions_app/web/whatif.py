@@ -54,7 +54,9 @@ class WhatIfForm(StateForm):
     """What is different, and how it runs. Beside these fields, it has one for each response of its event (`result-N`), and
     two for each agent (`instruction-N`, `model-N`). What is as it was isn't a change."""
 
-    message = Text(label=gettext_lazy("Message"), widget=forms.Textarea, attrs={"cols": False, "rows": 3, "dir": "auto"})
+    message = Text(
+        label=gettext_lazy("Message"), widget=forms.Textarea, attrs={"cols": False, "rows": 3, "dir": "auto"}
+    )
     later = Check()
     unknown = Text()
     repeats = Text()
@@ -71,7 +73,9 @@ class WhatIfForm(StateForm):
         mono: dict[str, Any] = {"class": "mono", "spellcheck": "false"}
         for n, (id, _name, text) in enumerate(about.results):
             first = dumps(like.results[id], indent=2) if id in like.results else text
-            self.fields[f"result-{n}"] = Text(widget=forms.Textarea, initial=first, attrs={"cols": False, "rows": 4, **mono})
+            self.fields[f"result-{n}"] = Text(
+                widget=forms.Textarea, initial=first, attrs={"cols": False, "rows": 4, **mono}
+            )
         for n, agent in enumerate(about.agents):
             first = like.instructions.get(agent.name, agent.instruction)
             hint = "" if agent.instruction else _("Its instruction can't be read from its files. Type the whole text.")
@@ -158,7 +162,7 @@ class WhatIfForm(StateForm):
 
 @dataclass(frozen=True, slots=True)
 class _Agent:
-    """An agent of the session: the model that it had last, and its instruction as its files have it now, "" if nobody knows."""
+    """An agent of the session: the model that it had last, and its instruction as its files have it now, "" if unknown."""
 
     name: str
     model: str
@@ -167,8 +171,8 @@ class _Agent:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What the form is about: what runs, the responses of its event (id, tool, JSON), the agents, the state at the event, and
-    the change that it begins with."""
+    """What the form is about: what runs, the responses of its event (id, tool, JSON), the agents, the state at the event,
+    and the change that it begins with."""
 
     plan: Plan
     results: list[tuple[str, str, str]]
@@ -196,7 +200,7 @@ def _agents(ref: SessionRef, plan: Plan, who: Actor) -> list[_Agent]:
 
 @require_http_methods(["GET", "POST"])
 def what_if(request: HttpRequest, **names: str) -> HttpResponse:
-    """Changes something at an event (?at=), and runs the agent from there. Begins with the change of an earlier one (?like=)."""
+    """Changes something at an event (?at=), and runs the agent from there. Begins with an earlier change (?like=)."""
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "operate", ref)
     before = whatif.listed(ref, actor=who)
@@ -239,7 +243,9 @@ def _start(ref: SessionRef, form: WhatIfForm, who: Actor) -> Job:
     )
 
 
-def _form(request: HttpRequest, ref: SessionRef, form: WhatIfForm, before: list[WhatIf], status: int = 200) -> HttpResponse:
+def _form(
+    request: HttpRequest, ref: SessionRef, form: WhatIfForm, before: list[WhatIf], status: int = 200
+) -> HttpResponse:
     who, plan = actor(request), form.about.plan
     note_habits(form.rows, ref, who)
     first = plan.turn[:1] or [plan.event]

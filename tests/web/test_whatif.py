@@ -97,7 +97,9 @@ def test_the_result_is_beside_the_recording(bread: SessionRef, maria: Browser) -
     assert everything(bread.source) == before
     again = maria.open(page.links()["Try again with a change"]).one("form", id="whatif")
     assert again.one("textarea", name="value-0").raw.strip() == "large"
-    assert "in large by obeys" in maria.open("what-if", query={"at": event(bread, 0)}, **bread._asdict()).one("aside").text
+    assert (
+        "in large by obeys" in maria.open("what-if", query={"at": event(bread, 0)}, **bread._asdict()).one("aside").text
+    )
 
 
 def test_what_cannot_be_read_is_said_beside_its_field_and_stays(bread: SessionRef, maria: Browser) -> None:
@@ -112,7 +114,10 @@ def test_what_cannot_be_read_is_said_beside_its_field_and_stays(bread: SessionRe
     assert not Job.objects.filter(kind=whatif.KIND).exists()
     nothing = form_at(maria, bread, 3)
     answer = maria.send(nothing["action"], fields_of(nothing))
-    assert page_of(answer).one(id="message_error").text == "Nothing comes after this event. Type what the user writes next."
+    assert (
+        page_of(answer).one(id="message_error").text
+        == "Nothing comes after this event. Type what the user writes next."
+    )
 
 
 def test_a_call_that_waits_is_decided_on_the_page(bread: SessionRef, maria: Browser, tmp_path: Path) -> None:
@@ -156,18 +161,19 @@ def test_hidden_values_are_dots_unless_someone_who_may_reveal_gives_a_reason(
     assert "small" not in page.one(class_="runs").text.replace("in small by obeys", "")
 
 
-def test_the_menu_says_why_it_cannot_be_tried(
-    bread: SessionRef, maria: Browser, guest: Browser, settings: Any
-) -> None:
+def test_the_menu_says_why_it_cannot_be_tried(bread: SessionRef, maria: Browser, guest: Browser, settings: Any) -> None:
     where = {"event_id": event(bread, 0), **bread._asdict()}
     menu = maria.open("event", **where).one("nav", class_="takeback")
     assert reverse("what-if", kwargs=bread._asdict()) in menu.links()["What if… try it"]
     settings.RUN_AGENTS = False
-    (entry,) = [each for each in maria.open("event", **where).one("nav", class_="takeback").all("a") if "What if" in each.text]
+    menu = maria.open("event", **where).one("nav", class_="takeback")
+    (entry,) = [each for each in menu.all("a") if "What if" in each.text]
     assert ("href" in entry, "doesn't start agents" in entry["title"]) == (False, True)
     assert "doesn't start agents" in maria.open("what-if", query={"at": where["event_id"]}, **bread._asdict()).text
     settings.RUN_AGENTS = True
     guest.force_login(somebody("otto", "operator"))
-    assert [each.text for each in guest.open("event", **where).one("nav", class_="takeback").all("a")] == ["What if… try it"]
+    assert [each.text for each in guest.open("event", **where).one("nav", class_="takeback").all("a")] == [
+        "What if… try it"
+    ]
     guest.force_login(somebody("vera", "viewer"))
     assert not guest.open("event", **where).all("nav", class_="takeback")
