@@ -248,20 +248,20 @@ def _unsent(writing: _Writing) -> list[dict[str, str]]:
 def _what_ifs(writing: _Writing) -> list[dict[str, Any]]:
     """Returns what was tried with the user's sessions: what was different, and the events of each trial."""
     names = {"app_name": writing.app_name, "user_id": writing.user_id}
-    rows = Job.objects.filter(kind="whatif", where=registry.identity(writing.source), **names)
+    jobs = Job.objects.filter(kind="whatif", where=registry.identity(writing.source), **names)
 
     def seen(event: dict[str, Any]) -> Any:
         return shown(event, writing.actor, writing.app_name, "event")
 
-    found = []
-    for row in in_pages(rows):
+    rows = []
+    for row in in_pages(jobs):
         change = json.loads(row.task)["change"]
         responses = [{"function_response": {"response": each}} for each in change["results"].values()]
         parts = [{"text": text} for text in (change["message"], *change["instructions"].values()) if text]
         made = seen({"actions": {"state_delta": change["state"]}, "content": {"parts": [*parts, *responses]}})
         trials = [[seen(each) for each in json.loads(trial.events)] for trial in row.trials.order_by("number")]
-        found.append({"session": row.session_id, "change": made, "trials": trials})
-    return found
+        rows.append({"session": row.session_id, "change": made, "trials": trials})
+    return rows
 
 
 def _shown_part(text: str, actor: Actor, app_name: str) -> str:

@@ -10,7 +10,7 @@ hide values, unless they may reveal them and gave a reason. It ends with its ses
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
 from django.conf import settings
@@ -256,18 +256,38 @@ def of(job: Job, *, actor: Actor) -> WhatIf:
     if task["revealed"]:
         reveal.check_may_reveal(ref, actor)
     change = Change(**task["change"])
-    seen = shown({"actions": {"state_delta": change.state}}, actor, ref.app_name, "event")
     edited = str((task["edit"] or {}).get("id", ""))
     trials = [_view(each, ref, change, edited, actor) for each in job.trials.order_by("number")]
     return WhatIf(
         job,
         ref,
-        Change(**{**task["change"], "state": seen["actions"]["state_delta"]}),
+        _seen(change, ref, actor),
         task["repeats"],
         trials,
         json.loads(job.result or "{}").get("has_dots", False),
         job.state == WAITING,
         job.message,
+    )
+
+
+def _seen(change: Change, ref: SessionRef, actor: Actor) -> Change:
+    """Returns a change as someone may see it."""
+
+    def words(text: str) -> str:
+        (part,) = shown({"content": {"parts": [{"text": text}]}}, actor, ref.app_name, "event")["content"]["parts"]
+        return str(part["text"])
+
+    def result(value: Any) -> Any:
+        part = {"function_response": {"response": value}}
+        (part,) = shown({"content": {"parts": [part]}}, actor, ref.app_name, "event")["content"]["parts"]
+        return part["function_response"]["response"]
+
+    return replace(
+        change,
+        state=shown({"actions": {"state_delta": change.state}}, actor, ref.app_name, "event")["actions"]["state_delta"],
+        message=words(change.message),
+        results={call: result(value) for call, value in change.results.items()},
+        instructions={name: words(text) for name, text in change.instructions.items()},
     )
 
 

@@ -191,11 +191,11 @@ class _About:
 
 
 def _agents(ref: SessionRef, plan: Plan, who: Actor) -> list[_Agent]:
-    found = []
+    rows = []
     for name, model in plan.agents.items():
         written = agent_files.instruction(ref, name, actor=who)
-        found.append(_Agent(name, model, written.text if written and written.kind == "text" else ""))
-    return found
+        rows.append(_Agent(name, model, written.text if written and written.kind == "text" else ""))
+    return rows
 
 
 @require_http_methods(["GET", "POST"])
@@ -326,13 +326,13 @@ class Outcome:
 def outcomes(tried: WhatIf) -> list[Outcome]:
     """Returns how the trials ended, the most frequent first."""
     ended = [each for each in tried.trials if each.has_ended]
-    found = []
+    rows = []
     for (words, failed), _n in Counter((each.outcome[:_OUTCOME], bool(each.error)) for each in ended).most_common():
         alike = [each for each in ended if (each.outcome[:_OUTCOME], bool(each.error)) == (words, failed)]
         tokens = sum(each.tokens for each in alike) // len(alike)
         seconds = sum(each.seconds for each in alike) / len(alike)
-        found.append(Outcome(words, failed, len(ended), [each.number + 1 for each in alike], tokens, seconds))
-    return found
+        rows.append(Outcome(words, failed, len(ended), [each.number + 1 for each in alike], tokens, seconds))
+    return rows
 
 
 # --- The result -------------------------------------------------------------------------------------------------------
@@ -483,7 +483,7 @@ def decide(request: HttpRequest, what_if_id: UUID, number: int, **names: str) ->
         return True
 
     done, status = act(form, do)
-    return redirect("tried", **names, what_if_id=what_if_id) if done else _result(request, job, form, status)
+    return _result(request, job, form, status) if not done else redirect(_address(ref, job))
 
 
 @require_POST
@@ -491,5 +491,10 @@ def stop(request: HttpRequest, what_if_id: UUID, **names: str) -> HttpResponse:
     """Ends a what-if."""
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "operate", ref)
-    whatif.stop(whatif.get(ref, what_if_id.hex, actor=who), actor=who)
-    return redirect("tried", **names, what_if_id=what_if_id)
+    job = whatif.get(ref, what_if_id.hex, actor=who)
+    whatif.stop(job, actor=who)
+    return redirect(_address(ref, job))
+
+
+def _address(ref: SessionRef, job: Job) -> str:
+    return reverse("tried", kwargs={**ref._asdict(), "what_if_id": job.pk})

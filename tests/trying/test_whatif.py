@@ -142,11 +142,16 @@ def test_what_is_hidden_stays_hidden_unless_someone_may_reveal_it(bread: Session
     assert hidden.trials[0].state["size"] == "••••"
     with pytest.raises(Invalid, match="••••"):
         whatif.start(bread, Change(event(bread, 0), state={"size": "••••"}), actor=ALICE)
+    words = {"message": "b@tok.org", "instructions": {"baker": "c@tok.org"}}
+    later = tried(bread, 0, state={"note": "a@tok.org"}, unknown="fail", **words)
+    mask_rules.create("*", "form", "email", actor=SYSTEM)
+    change = whatif.of(later.job, actor=ALICE).change
+    assert "tok.org" not in f"{change} {whatif.of(later.job, actor=ALICE).trials[0].outcome}"
     known = tried(bread, 0, actor=Actor("rita", (Grant("admin", reveals=True),)), reason="INC-7")
     assert known.trials[0].outcome == "{'baked': 'bread'} in small by obeys"
     assert AuditRow.objects.filter(act="tried", detail__contains="INC-7").count() == 1
     viewer = roles.actor_of(somebody("olga", "operator"))
-    assert [each.job.pk for each in whatif.listed(bread, actor=viewer)] == [hidden.job.pk]
+    assert [each.job.pk for each in whatif.listed(bread, actor=viewer)] == [later.job.pk, hidden.job.pk]
     with pytest.raises(NotAllowed, match="reveal"):
         whatif.of(known.job, actor=viewer)
     with pytest.raises(NotAllowed, match="reveal"):
