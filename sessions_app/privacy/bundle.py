@@ -253,15 +253,15 @@ def _what_ifs(writing: _Writing) -> list[dict[str, Any]]:
     def seen(event: dict[str, Any]) -> Any:
         return shown(event, writing.actor, writing.app_name, "event")
 
-    rows = []
+    tried = []
     for row in in_pages(jobs):
         change = json.loads(row.task)["change"]
         responses = [{"function_response": {"response": each}} for each in change["results"].values()]
         parts = [{"text": text} for text in (change["message"], *change["instructions"].values()) if text]
         made = seen({"actions": {"state_delta": change["state"]}, "content": {"parts": [*parts, *responses]}})
         trials = [[seen(each) for each in json.loads(trial.events)] for trial in row.trials.order_by("number")]
-        rows.append({"session": row.session_id, "change": made, "trials": trials})
-    return rows
+        tried.append({"session": row.session_id, "change": made, "trials": trials})
+    return tried
 
 
 def _shown_part(text: str, actor: Actor, app_name: str) -> str:

@@ -191,11 +191,11 @@ class _About:
 
 
 def _agents(ref: SessionRef, plan: Plan, who: Actor) -> list[_Agent]:
-    rows = []
+    made = []
     for name, model in plan.agents.items():
         written = agent_files.instruction(ref, name, actor=who)
-        rows.append(_Agent(name, model, written.text if written and written.kind == "text" else ""))
-    return rows
+        made.append(_Agent(name, model, written.text if written and written.kind == "text" else ""))
+    return made
 
 
 @require_http_methods(["GET", "POST"])
@@ -218,7 +218,7 @@ def what_if(request: HttpRequest, **names: str) -> HttpResponse:
         if not form.is_bound and not form.rows:
             form.rows = new_rows([key for key in request.GET.getlist("key") if key in about.state], about.state)
         return _form(request, ref, form, before, status)
-    address = reverse("tried", kwargs={**names, "what_if_id": job.pk})
+    address = _address(ref, job)
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
 
 
@@ -326,13 +326,13 @@ class Outcome:
 def outcomes(tried: WhatIf) -> list[Outcome]:
     """Returns how the trials ended, the most frequent first."""
     ended = [each for each in tried.trials if each.has_ended]
-    rows = []
+    made = []
     for (words, failed), _n in Counter((each.outcome[:_OUTCOME], bool(each.error)) for each in ended).most_common():
         alike = [each for each in ended if (each.outcome[:_OUTCOME], bool(each.error)) == (words, failed)]
         tokens = sum(each.tokens for each in alike) // len(alike)
         seconds = sum(each.seconds for each in alike) / len(alike)
-        rows.append(Outcome(words, failed, len(ended), [each.number + 1 for each in alike], tokens, seconds))
-    return rows
+        made.append(Outcome(words, failed, len(ended), [each.number + 1 for each in alike], tokens, seconds))
+    return made
 
 
 # --- The result -------------------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         "picked": asked if wanted is not None else "",
         "ends": outcomes(shown),
         "form": form or DecideForm(initial={"result": "{}", "way": "result"}),
-        "address": reverse("tried", kwargs={**ref._asdict(), "what_if_id": job.pk}),
+        "address": _address(ref, job),
         "again": f"{reverse('what-if', kwargs=ref._asdict())}?like={job.pk.hex}",
         "may": who.may_write("operate", ref.source, ref.app_name),
         "needs_code": any(each.needs_code for each in shown.trials),
@@ -418,6 +418,10 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         }
     template = "whatif/_result.html" if request.htmx else "whatif/result.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
+
+
+def _address(ref: SessionRef, job: Job) -> str:
+    return reverse("tried", kwargs={**ref._asdict(), "what_if_id": job.pk})
 
 
 def _chosen(shown: WhatIf, wanted: int | None) -> TrialView | None:
@@ -483,7 +487,7 @@ def decide(request: HttpRequest, what_if_id: UUID, number: int, **names: str) ->
         return True
 
     done, status = act(form, do)
-    return _result(request, job, form, status) if not done else redirect(_address(ref, job))
+    return redirect(_address(ref, job)) if done else _result(request, job, form, status)
 
 
 @require_POST
@@ -494,7 +498,3 @@ def stop(request: HttpRequest, what_if_id: UUID, **names: str) -> HttpResponse:
     job = whatif.get(ref, what_if_id.hex, actor=who)
     whatif.stop(job, actor=who)
     return redirect(_address(ref, job))
-
-
-def _address(ref: SessionRef, job: Job) -> str:
-    return reverse("tried", kwargs={**ref._asdict(), "what_if_id": job.pk})
