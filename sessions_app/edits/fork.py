@@ -15,8 +15,9 @@ same id."""
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
@@ -65,10 +66,22 @@ def fork(
     return into
 
 
-def prepare(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "Copying":
+@dataclass(frozen=True, slots=True)
+class End:
+    """Another end than the origin has: `events` that follow the copied ones, and the session's own state after them. If it
+    `replaces` the event of the fork, that isn't copied, either."""
+
+    events: Sequence[Mapping[str, Any]]
+    state: State
+    replaces: bool
+
+
+def prepare(
+    ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str, end: End | None = None
+) -> "Copying":
     """Finds what there is to copy, and checks that it can be copied. Writes nothing. Raises what `fork` does."""
     actor.check_may("admin", ref.source, ref.app_name)
-    return Copying(ref, into, timeline.event(ref, event_id, actor=actor), edits.note([], actor, reason))
+    return Copying(ref, into, timeline.event(ref, event_id, actor=actor), edits.note([], actor, reason), end)
 
 
 def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tuple[int, int]:
@@ -108,8 +121,10 @@ def _raise_nameless() -> str:
 class Copying:
     """A fork in progress: its origin, how much of it exists, and its final row."""
 
-    def __init__(self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any]) -> None:
-        self.ref, self.into, self.event = ref, into, event
+    def __init__(
+        self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any], end: End | None = None
+    ) -> None:
+        self.ref, self.into, self.event, self._end = ref, into, event, end
         state = moments.state_at(ref, event.id, actor=MACHINE).state.session
         whole = whole_session.stream(ref, actor=MACHINE)
         if whole is None:
@@ -117,11 +132,12 @@ class Copying:
         self._pages = whole[1]
         self._left_out = _notes(ref, into)
         with database.using(ref.source):
-            self.total = _to_copy(ref, event.seq, self._left_out).count()
+            self.total = _to_copy(ref, event.seq, self._left_out).count() - (end is not None and end.replaces)
             first = events_of(ref).order_by("seq").values_list("id", flat=True).first() or event.id
         before = moments.state_at(ref, first, before=True, actor=MACHINE).state.session
         # Removes unknown values from the copied events, so that the fork does not start with drift.
         state |= moments.written(ref, event, [name for name, value in state.items() if value is UNKNOWN], actor=MACHINE)
+        state = state if end is None else dict(end.state)
         now = time.time()
         self._note = self._noted(who, now)
         self._session = ImportedSession(into, now, now, json.dumps(_known(state)), json.dumps(_known(before)), True)
@@ -191,15 +207,22 @@ class Copying:
         passed = 0
         for page in self._pages:
             wanted = [row for row in page if row.seq is not None and row.seq <= (self.event.seq or 0)]
+            if self._end and self._end.replaces:
+                wanted = [row for row in wanted if row.id != self.event.id]
             rows = [_copied(self.ref, row, self.into) for row in wanted if row.id not in self._left_out]
             passed += len(rows)
             new = rows[len(rows) - max(0, passed - copied) :] if passed > copied else []
             if passed >= self.total:
-                yield [*new, self._note], True
+                yield [*new, *self._more(), self._note], True
                 return
             if new:
                 yield new, False
         raise NotFound(_("Some of this session's events were deleted while they were being copied."))
+
+    def _more(self) -> Iterator[ImportedEvent]:
+        for event in self._end.events if self._end else ():
+            moved = _moved(self.ref, dict(event), {}, self.into)
+            yield ImportedEvent(event["id"], event["invocation_id"], event["timestamp"], json.dumps(moved))
 
 
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
@@ -236,13 +259,14 @@ def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -
     except (ValueError, RecursionError) as error:
         words = _("Event %(id)s can't be copied: the stored JSON can't be read.")
         raise Invalid(words % {"id": row.id}) from error
+    own = {"user": ref.user_id, "session": ref.session_id, "event": row.id, "seq": row.seq}
+    return ImportedEvent(row.id, row.invocation_id, row.timestamp, json.dumps(_moved(ref, event, own, into)))
+
+
+def _moved(ref: SessionRef, event: dict[str, Any], own: dict[str, Any], into: SessionRef) -> dict[str, Any]:
+    """Returns an event with its `user:` and `app:` keys in the note of its origin, `own` if it has none yet."""
     metadata = as_object(event.get("custom_metadata"))
-    origin = as_object(metadata.get(ORIGIN)) or {
-        "user": ref.user_id,
-        "session": ref.session_id,
-        "event": row.id,
-        "seq": row.seq,
-    }
+    origin = as_object(metadata.get(ORIGIN)) or own
     delta = delta_of(event)
     if shared := {name: value for name, value in delta.items() if scope_of(name)[0] != "session"}:
         own = {name: value for name, value in delta.items() if name not in shared}
@@ -254,7 +278,7 @@ def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -
         if edit := edit_of(event):
             metadata = {**metadata, "adkweb": {**edit, "replaced": _without_users(edit.get("replaced"))}}
     event["custom_metadata"] = {**metadata, ORIGIN: origin}
-    return ImportedEvent(row.id, row.invocation_id, row.timestamp, json.dumps(event))
+    return event
 
 
 def _without_users(delta: Any) -> State:

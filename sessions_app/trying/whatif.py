@@ -10,6 +10,7 @@ hide values, unless they may reveal them and gave a reason. It ends with its ses
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -23,14 +24,14 @@ from ..access.audit.record import record
 from ..access.shown import check_unmasked, mask_of, shown
 from ..domain.alignment import Alignment, align
 from ..domain.cost import Cost, Usage, cost_of, usage_of
-from ..domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound
+from ..domain.errors import AgentError, AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from ..domain.event import Event
 from ..domain.invocations import begins_turn
 from ..domain.json_values import as_object
 from ..domain.kinds import describe
 from ..domain.session_ref import SessionRef, digest_of
-from ..domain.state import ABSENT
-from ..edits import edit, reveal
+from ..domain.state import ABSENT, scope_of
+from ..edits import edit, fork, reveal
 from ..history import moments
 from ..jobs import runner
 from ..jobs.lease import DONE, STOPPED, WAITING, Outcome, Progress, ref_of
@@ -403,6 +404,38 @@ def stop(job: Job, *, actor: Actor) -> None:
     actor.check_sees(ref)
     actor.check_may("operate", ref.source, ref.app_name)
     Job.objects.filter(pk=job.pk, state=WAITING).update(stopped_by=actor.name)
+
+
+def keep(job: Job, number: int, *, actor: Actor, reason: str = "") -> SessionRef:
+    """Stores what a trial did as a fork: the events before its turn, and then its own. The user's and the app's state stay
+    as they are. Doing it again returns the same session.
+
+    Raises NotFound, NotAllowed (also where a rule asks a second person), Invalid (it has dots, or nothing to keep), and what
+    a fork does."""
+    ref, task = ref_of(job), json.loads(job.task)
+    actor.check_sees(ref)
+    actor.check_may("admin", ref.source, ref.app_name)
+    if task["revealed"]:
+        reveal.check_may_reveal(ref, actor)
+    trial = job.trials.filter(number=number).first()
+    events, ended = json.loads(trial.events if trial else "[]"), json.loads(trial.ended or "{}" if trial else "{}")
+    if trial is None or not events or "state" not in ended:
+        raise Invalid(_("There's nothing to keep of this try."))
+    for part in (events, ended["state"]):
+        check_unmasked(part, actor, ref.app_name)
+    for event in events:
+        if held := approval.held_in(ref.source, ref.app_name, event):
+            raise NotAllowed(
+                _("%(names)s: a rule asks a second person, so this try can't be kept.") % {"names": ", ".join(held)}
+            )
+    into = fork.name(ref, ref.user_id, "", f"{job.pk.hex} {number}")
+    last = trial.begins or timeline.events(ref, limit=1, actor=actor).rows[-1].id
+    own = {key: value for key, value in ended["state"].items() if scope_of(key)[0] == "session"}
+    with suppress(AlreadyExists):  # it was kept before
+        end = fork.End(events, own, replaces=bool(trial.begins))
+        fork.prepare(ref, last, into, actor, reason or _("What if"), end).run(actor)
+        record("kept", actor.name, ref=into, run=job.pk.hex)
+    return into
 
 
 def sweep() -> None:

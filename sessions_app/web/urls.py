@@ -181,6 +181,7 @@ urlpatterns = [
     path(SESSION + "what-if/", whatif.what_if, name="what-if"),
     path(SESSION + "what-if/<uuid:what_if_id>/", whatif.tried, name="tried"),
     path(SESSION + "what-if/<uuid:what_if_id>/decide/<int:number>/", whatif.decide, name="decide-call"),
+    path(SESSION + "what-if/<uuid:what_if_id>/keep/<int:number>/", whatif.keep, name="keep-what-if"),
     path(SESSION + "what-if/<uuid:what_if_id>/stop/", whatif.stop, name="stop-what-if"),
     path(SESSION + "export/", imports.export_session, name="session-export"),
     path(SESSION + "test/", make_test.make_test, name="make-test"),

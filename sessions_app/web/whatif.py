@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django import forms
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -403,6 +404,7 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         "form": form or DecideForm(initial={"result": "{}", "way": "result"}),
         "address": _address(ref, job),
         "again": f"{reverse('what-if', kwargs=ref._asdict())}?like={job.pk.hex}",
+        "keeps": trial is not None and trial.has_ended and trial.made and not shown.has_dots,
         "may": who.may_write("operate", ref.source, ref.app_name),
         "needs_code": any(each.needs_code for each in shown.trials),
     }
@@ -488,6 +490,16 @@ def decide(request: HttpRequest, what_if_id: UUID, number: int, **names: str) ->
 
     done, status = act(form, do)
     return redirect(_address(ref, job)) if done else _result(request, job, form, status)
+
+
+@require_POST
+def keep(request: HttpRequest, what_if_id: UUID, number: int, **names: str) -> HttpResponse:
+    """Stores what a trial did as a fork, and opens that."""
+    ref, who = SessionRef(**names), actor(request)
+    check_may(request, "admin", ref)
+    into = whatif.keep(whatif.get(ref, what_if_id.hex, actor=who), number, actor=who)
+    messages.success(request, _("Kept as a branch of %(id)s.") % {"id": ref.session_id})
+    return redirect(reverse("session", kwargs=into._asdict()))
 
 
 @require_POST

@@ -13,10 +13,11 @@ from sessions_app.access.actor import SYSTEM, Actor, Grant
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits import fork_tree
 from sessions_app.jobs.lease import WAITING
 from sessions_app.models import AuditRow, Job, Trial
 from sessions_app.privacy import holds
-from sessions_app.reads import timeline
+from sessions_app.reads import timeline, views
 from sessions_app.sources import agents
 from sessions_app.trying import whatif
 from sessions_app.trying.whatif import Change
@@ -24,7 +25,7 @@ from sessions_app.writes.sessions import delete_session
 from tests.support.at_work import until
 from tests.support.people import ALICE, somebody
 from tests.support.stored import everything
-from tests.trying.conftest import AGENTS, bread_in
+from tests.trying.conftest import AGENTS, bread_in, say
 
 pytestmark = pytest.mark.django_db
 
@@ -202,3 +203,43 @@ def test_what_ifs_end_with_their_session_and_after_a_week(bread: SessionRef) -> 
     tried(bread, 0)
     delete_session(bread, actor=SYSTEM)
     assert (jobs.count(), Trial.objects.count()) == (0, 0)
+
+
+def state_of(ref: SessionRef) -> Any:
+    return views.session(ref, actor=SYSTEM).state
+
+
+@pytest.mark.parametrize("shop", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.guarantee("Agents", "Keeping a what-if as a branch leaves its session, its user's and its app's state alone.")
+def test_a_trial_is_kept_as_a_branch_that_writes_no_state_of_the_user_or_the_app(bread: SessionRef) -> None:
+    say(bread, "user", {"text": "bread"}, turn="2")
+    before = everything(bread.source)
+    result = tried(bread, 4, state={"size": "large", "user:name": "Zoe", "app:open": True})
+    into = whatif.keep(result.job, 0, actor=SYSTEM)
+    assert whatif.keep(result.job, 0, actor=SYSTEM) == into
+    rows = timeline.events(into, actor=SYSTEM).rows
+    said = [part.value for each in rows for part in each.description.parts if part.kind == "text"]
+    assert said[:2] + said[-1:] == ["bread", "{'baked': 'bread'} in small by obeys", result.trials[0].said]
+    assert fork_tree.origin(into, actor=SYSTEM).origin == bread
+    assert state_of(into).session["size"] == "large"
+    assert (state_of(into).user, state_of(into).app) == (state_of(bread).user, state_of(bread).app)
+    assert {"name": "Ana", "baked": "bread"} == state_of(into).user
+    delete_session(into, actor=SYSTEM)
+    assert everything(bread.source) == before
+
+
+def test_a_first_turn_is_kept_and_what_a_rule_or_dots_forbid_is_not(bread: SessionRef) -> None:
+    result = tried(bread, 0, state={"size": "large"})
+    rows = timeline.events(whatif.keep(result.job, 0, actor=SYSTEM), actor=SYSTEM).rows
+    assert [each.data["author"] for each in rows] == ["user", "system", "baker", "baker", "baker", "system"]
+    with pytest.raises(NotAllowed):
+        whatif.keep(result.job, 0, actor=roles.actor_of(somebody("eddy", "editor")))
+    with pytest.raises(Invalid, match="nothing to keep"):
+        whatif.keep(result.job, 1, actor=SYSTEM)
+    mask_rules.create("*", "key", "size", actor=SYSTEM)
+    dotted = tried(bread, 0, actor=Actor("ada", (Grant("admin"),)))
+    with pytest.raises(Invalid, match="••••"):
+        whatif.keep(dotted.job, 0, actor=Actor("ada", (Grant("admin"),)))
+    approval.make(keys="size", by=SYSTEM)
+    with pytest.raises(NotAllowed, match="a rule asks a second person"):
+        whatif.keep(result.job, 0, actor=SYSTEM)

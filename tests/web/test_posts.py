@@ -156,7 +156,8 @@ class World:
         task = {"change": asdict(whatif.Change("e1")), "revealed": False, "edit": None, "repeats": 1}
         job = Job.objects.make(whatif.KIND, registry.identity(self.ref.source), task, **names)
         question = json.dumps({"agent": "booking", "tool": "pay", "args": {}})
-        Trial.objects.create(job=job, number=0, question=question)
+        events = [{"id": "t1", "author": "booking", "invocation_id": "i3", "timestamp": 1.0}]
+        Trial.objects.create(job=job, number=0, question=question, events=json.dumps(events))
         return {**self.session(), "what_if_id": job.pk}
 
     def app(self) -> dict[str, Any]:
@@ -358,6 +359,7 @@ POSTS: Final = [
     Post("what-if", "operate", World.session, fixed(action="try"), "?at=e1"),
     Post("decide-call", "operate", lambda world: {**world.what_if(), "number": 0}, fixed(way="fail")),
     Post("stop-what-if", "operate", World.what_if),
+    Post("keep-what-if", "admin", lambda world: {**world.what_if(), "number": 0}),
     Post("rewind", "append", World.session, revised, "?before=i2"),
     Post("undo", "append", lambda world: {**world.session(), "event_id": "e2"}, fixed(once="o1")),
 ]

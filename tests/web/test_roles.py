@@ -49,7 +49,7 @@ NEEDS: Final[dict[str, str]] = {
         decide-call stop-what-if""",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
-    "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
+    "admin": """imports fork keep-what-if delete-session export-everything everything-file erase-user hold-session
         retention remove-retention""",
     "reveal": "session-reveal user-reveal app-reveal event-reveal",
     "everything": """tokens renew-token revoke-token roles remove-role adoption masking remove-mask
@@ -92,6 +92,7 @@ POSTED: Final = {
     "answer",
     "decide-call",
     "stop-what-if",
+    "keep-what-if",
     "say",
     "continue",
     "stop",

@@ -49,6 +49,7 @@ MUST: Final = frozenset(
         "token-created",
         "token-renewed",
         "tool-tried",
+        "kept",
         "tried",
         "user-erased",
         "view-changed",
