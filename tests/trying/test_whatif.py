@@ -210,7 +210,9 @@ def state_of(ref: SessionRef) -> Any:
 
 
 @pytest.mark.parametrize("shop", ["sqlite", "postgresql"], indirect=True)
-@pytest.mark.guarantee("Agents", "Keeping a what-if as a branch leaves its session, its user's and its app's state alone.")
+@pytest.mark.guarantee(
+    "Agents", "Keeping a what-if as a branch leaves its session, its user's and its app's state alone."
+)
 def test_a_trial_is_kept_as_a_branch_that_writes_no_state_of_the_user_or_the_app(bread: SessionRef) -> None:
     say(bread, "user", {"text": "bread"}, turn="2")
     before = everything(bread.source)
@@ -223,7 +225,7 @@ def test_a_trial_is_kept_as_a_branch_that_writes_no_state_of_the_user_or_the_app
     assert fork_tree.origin(into, actor=SYSTEM).origin == bread
     assert state_of(into).session["size"] == "large"
     assert (state_of(into).user, state_of(into).app) == (state_of(bread).user, state_of(bread).app)
-    assert {"name": "Ana", "baked": "bread"} == state_of(into).user
+    assert state_of(into).user == {"name": "Ana", "baked": "bread"}
     delete_session(into, actor=SYSTEM)
     assert everything(bread.source) == before
 

@@ -443,5 +443,5 @@ def test_who_lacks_what_a_page_needs_changes_nothing_by_it_and_who_has_it_is_not
     ), answer.content.decode()
 
 
-# Nothing drifted; it is adopted; there is none; no folder has its agent.
-_REFUSED_LATER: Final = {"drift", "adoption", "reset-second-factor", "what-if"}
+# Nothing drifted; it is adopted; there is none; no folder has its agent; it has not ended.
+_REFUSED_LATER: Final = {"drift", "adoption", "reset-second-factor", "what-if", "keep-what-if"}

@@ -95,6 +95,9 @@ def test_the_result_is_beside_the_recording(bread: SessionRef, maria: Browser) -
     keys = {row.one(class_="name").text for row in page.all(class_="endkey")}
     assert keys == {"size", "said"}
     assert everything(bread.source) == before
+    (keep,) = [form for form in page.all("form") if "/keep/" in form["action"]]
+    kept = maria.send(keep["action"], {})
+    assert "in large by obeys" in maria.open(kept.headers["Location"]).text
     again = maria.open(page.links()["Try again with a change"]).one("form", id="whatif")
     assert again.one("textarea", name="value-0").raw.strip() == "large"
     assert (
