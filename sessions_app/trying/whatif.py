@@ -433,8 +433,9 @@ def keep(job: Job, number: int, *, actor: Actor, reason: str = "") -> SessionRef
     own = {key: value for key, value in ended["state"].items() if scope_of(key)[0] == "session"}
     with suppress(AlreadyExists):  # it was kept before
         end = fork.End(events, own, replaces=bool(trial.begins))
-        fork.prepare(ref, last, into, actor, reason or _("What if"), end).run(actor)
-        record("kept", actor.name, ref=into, run=job.pk.hex)
+        copying = fork.prepare(ref, last, into, actor, reason or _("What if"), end)
+        record("kept", actor.name, ref=ref, run=job.pk.hex, into=into.session_id)
+        copying.run(actor)
     return into
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,15 +106,6 @@ def a_masked_key(ref: SessionRef) -> None:
     mask_rules.create("book*", "key", "password", actor=ALICE)
 
 
-def a_question(ref: SessionRef) -> Act:
-    """Lets a tool run for which a what-if asks."""
-    names = dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True))
-    job = Job.objects.make(whatif.KIND, registry.identity(ref.source), {"revealed": False}, actor="alice", **names)
-    question = {"agent": "a", "tool": "pay", "args": {}}
-    Trial.objects.create(job=job, number=0, question=json.dumps(question))
-    return lambda: whatif.decide(job, 0, {"run": True}, actor=ALICE)
-
-
 def a_view(*, hook: bool = False) -> Any:
     maria = an_admin("maria")
     view = views.save(maria, **VIEW)
@@ -186,11 +178,6 @@ def after_more(act: str, ref: SessionRef) -> Act:
         }[act]
     if act.startswith("agent-address-"):
         return an_address(act, ref)
-    if act == "tried":
-        event = append_event(ref, {"author": "a"}, actor=ALICE).event["id"]
-        return lambda: whatif.start(ref, whatif.Change(event), actor=ALICE)
-    if act == "tool-tried":
-        return a_question(ref)
     if act == "approval-rule-deleted":
         rule = approval.make(by=TERMINAL, keys="user:tier").pk
         return lambda: approval.delete(rule, by=TERMINAL)
@@ -218,6 +205,8 @@ def after_more(act: str, ref: SessionRef) -> Act:
         step = breakpoints.Step("i1", "tool", "booking", "pay", pause="0" * 32, request={"args": {}})
         breakpoints.ask(ref, step, breakpoints.Asker(run=runs.make(ref, [], "", actor=ALICE).pk))
         return lambda: breakpoints.decide(ref, "0" * 32, "continue", actor=ALICE)
+    if act in ("tried", "tool-tried", "kept"):
+        return a_what_if(act, ref)
     if act == "message-sent":
         return lambda: runs.say(ref, "hello", actor=ALICE)
     if act.startswith("call-"):
@@ -239,6 +228,25 @@ def after_more(act: str, ref: SessionRef) -> Act:
         tokens.create("agent", "append", "*", by=as_admin("maria"))
         return lambda: ApiToken.objects.named("agent").renew(by=as_admin("maria"))
     return of_a_person(act)
+
+
+def a_what_if(act: str, ref: SessionRef) -> Act:
+    """Returns what tries something, or decides about what was tried."""
+    append_event(ref, {"id": "e1", "author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=ALICE)
+    change = whatif.Change("e1")
+    if act == "tried":
+        return lambda: whatif.start(ref, change, actor=ALICE)
+    task = {"change": asdict(change), "revealed": False, "edit": None, "repeats": 1}
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    job = Job.objects.make(whatif.KIND, registry.identity(ref.source), task, **names)
+    asks, ends = json.dumps({"tool": "pay", "args": {}}), json.dumps({"state": {}})
+    event = {"id": "t1", "author": "booking", "invocation_id": "i1", "timestamp": 1.0}
+    asked = act == "tool-tried"
+    fields = {"question": asks} if asked else {"ended": ends, "begins": "e1", "events": json.dumps([event])}
+    Trial.objects.create(job=job, number=0, **fields)
+    if asked:
+        return lambda: whatif.decide(job, 0, {"run": True}, actor=ALICE)
+    return lambda: whatif.keep(job, 0, actor=ALICE)
 
 
 def an_address(act: str, ref: SessionRef) -> Act:
