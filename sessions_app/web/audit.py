@@ -78,7 +78,7 @@ SAID: Final = {
     "step-continued": pgettext_lazy("an act", "Agent continued after a pause"),
     "run-continued": pgettext_lazy("an act", "Agent's run continued"),
     "tool-tried": pgettext_lazy("an act", "Tool run in a what-if"),
-    "kept": pgettext_lazy("an act", "What-if kept as a branch"),
+    "kept": pgettext_lazy("an act", "What-if kept as a fork"),
     "tried": pgettext_lazy("an act", "What-if tried"),
     "run-stopped": pgettext_lazy("an act", "Agent's run stopped"),
     "call-dismissed": pgettext_lazy("an act", "Waiting call dismissed"),

@@ -498,7 +498,7 @@ def keep(request: HttpRequest, what_if_id: UUID, number: int, **names: str) -> H
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "admin", ref)
     into = whatif.keep(whatif.get(ref, what_if_id.hex, actor=who), number, actor=who)
-    messages.success(request, _("Kept as a branch of %(id)s.") % {"id": ref.session_id})
+    messages.success(request, _("Kept as a fork of %(id)s.") % {"id": ref.session_id})
     return redirect(reverse("session", kwargs=into._asdict()))
 
 

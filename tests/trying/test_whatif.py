@@ -211,9 +211,9 @@ def state_of(ref: SessionRef) -> Any:
 
 @pytest.mark.parametrize("shop", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.guarantee(
-    "Agents", "Keeping a what-if as a branch leaves its session, its user's and its app's state alone."
+    "Agents", "Keeping a what-if as a fork leaves its session, its user's and its app's state alone."
 )
-def test_a_trial_is_kept_as_a_branch_that_writes_no_state_of_the_user_or_the_app(bread: SessionRef) -> None:
+def test_a_trial_is_kept_as_a_fork_that_writes_no_state_of_the_user_or_the_app(bread: SessionRef) -> None:
     say(bread, "user", {"text": "bread"}, turn="2")
     before = everything(bread.source)
     result = tried(bread, 4, state={"size": "large", "user:name": "Zoe", "app:open": True})

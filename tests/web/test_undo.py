@@ -16,6 +16,7 @@ from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.edits.rewind import rewind
+from sessions_app.trying import whatif
 from sessions_app.web.templatetags.terms import TERMS
 from sessions_app.writes.append import append_event
 from tests.support.stored import events_of, everything, execute, overwrite_event, state_of
@@ -553,12 +554,13 @@ def test_what_is_done_at_an_event_keeps_its_place_and_says_what_it_is(
 ) -> None:
     wrote, said = write(ref, {"step": "pay"}), add(ref, {"text": "hello"})
     meanings = [str(TERMS[word][1]) for word in ("undo", "restore", "rewind", "fork")]
+    meanings.insert(3, whatif.why_not(ref))
     for event_id, titles in ((wrote, meanings), (said, ["This event changed nothing", *meanings[1:]])):
         page = maria.open("state-at", query={"at": event_id}, htmx=True, **ref._asdict())
         links = page.one("nav", "takeback").all("a")
-        assert [link.text.partition("…")[0] for link in links] == ["Undo", "Restore", "Rewind", "Fork"]
+        assert [link.text.partition("…")[0] for link in links] == ["Undo", "Restore", "Rewind", "What if", "Fork"]
         assert [link["title"] for link in links] == titles
-    assert [link.text for link in links if "href" not in link] == ["Undo… this event"]
+    assert [link.text for link in links if "href" not in link] == ["Undo… this event", "What if… try it"]
 
 
 def test_an_event_offers_what_can_be_done_and_says_what_it_is(

@@ -72,7 +72,7 @@ def limited(person: User) -> None:
 
 def address_of(pattern: URLPattern, ref: SessionRef) -> str:
     given = {**ref._asdict(), "event_id": "e1", "number": 0, "artifact": "plan.txt", "version": 0}
-    given["export_id"] = uuid.UUID(int=0)
+    given |= dict.fromkeys(("export_id", "what_if_id"), uuid.UUID(int=0))
     names = {name: given[name] for name in pattern.pattern.converters}
     return reverse(str(pattern.name), kwargs=names)
 
