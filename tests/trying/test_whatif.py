@@ -35,7 +35,6 @@ def bread(shop: str, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A session in which ana had bread baked, in the size small. Its agent is the baker."""
     settings.RUN_AGENTS = True
     monkeypatch.setenv("BAKED", str(tmp_path / "baked"))
-    monkeypatch.setattr(whatif, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(agents, "agent_of", lambda _source, app: agents.Agent(AGENTS, AGENTS / app))
     return bread_in(shop)
 

@@ -31,7 +31,6 @@ def bread(ref: SessionRef, settings: Any, tmp_path: Path, monkeypatch: pytest.Mo
     """A session in which ana had bread baked."""
     settings.RUN_AGENTS = True
     monkeypatch.setenv("BAKED", str(tmp_path / "baked"))
-    monkeypatch.setattr(whatif, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(agents, "agent_of", lambda _source, app: agents.Agent(AGENTS, AGENTS / app))
     return bread_in(ref.source)
 
