@@ -166,7 +166,7 @@ PRICES = _prices(env.str("ADKWEB_PRICES", default=""))
 # The folders of agents that adkweb may start, by source, and whether it may; None: if it answers this machine alone.
 AGENTS = _agents(env.str("ADKWEB_AGENTS", default="{}"))
 RUN_AGENTS: bool | None = env.bool("ADKWEB_RUN_AGENTS", default=None)
-# Whether agents may pause at breakpoints; None: as above.
+# Agents may pause at breakpoints; None: as above.
 BREAKPOINTS: bool | None = env.bool("ADKWEB_BREAKPOINTS", default=None)
 ARTIFACTS = artifacts_in(env.str("ADKWEB_ARTIFACTS", default=""))
 AGENT_PYTHON = env.str("ADKWEB_AGENT_PYTHON", default="")

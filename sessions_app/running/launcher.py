@@ -209,8 +209,8 @@ class Gate:
 
     async def _told(self, request: Request) -> Response:
         if request.url.path == ANSWER:
-            told = await request.json()
-            self.channel.decide(told["number"], told["answer"])
+            decided = await request.json()
+            self.channel.decide(decided["number"], decided["answer"])
         elif self._running:
             return PlainTextResponse("An agent is running.", 409)
         else:

@@ -181,7 +181,7 @@ class Replay:
             for each in in_pages(_items(self.id).exclude(result=""), "number")
             if each.names in before and (each.result, each.outcome) != _stored(before[each.names])
         ]
-        # What is hidden isn't compared: it would be told that it differs.
+        # Hidden values aren't compared: the page would say that they differ.
         pairs = [(old, new) for old, new in pairs if _told(old) != _told(new)]
         titles = self._titles(new for _old, new in pairs[:PAGE])
         return [(old, replace(new, title=titles.get(new.replayed.ref, new.title))) for old, new in pairs]

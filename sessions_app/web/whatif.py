@@ -108,13 +108,13 @@ class WhatIfForm(StateForm):
     @property
     def opened(self) -> set[str]:
         """Returns which sections are open: those where something is different or wrong, and the first of the event."""
-        told = {name.partition("-")[0] for name in self.errors}
+        sections = {name.partition("-")[0] for name in self.errors}
         like = self.about.like
-        told |= {"message"} if self._text("message") != self.about.plan.message else set()
-        told |= {"result"} if like.results or self.about.results else set()
-        told |= {"instruction"} if like.instructions or self._typed("instruction") else set()
-        told |= {"model"} if like.models or self._typed("model") else set()
-        return told
+        sections |= {"message"} if self._text("message") != self.about.plan.message else set()
+        sections |= {"result"} if like.results or self.about.results else set()
+        sections |= {"instruction"} if like.instructions or self._typed("instruction") else set()
+        sections |= {"model"} if like.models or self._typed("model") else set()
+        return sections
 
     def _typed(self, kind: str) -> bool:
         return any(self._text(name) != self[name].initial for name in self.fields if name.startswith(f"{kind}-"))

@@ -207,11 +207,11 @@ def test_who_waits_without_a_process_is_refused(ref: SessionRef, process: str) -
 def test_a_companion_is_told_only_to_stop_what_it_announced(ref: SessionRef) -> None:
     one, other = program(), program(name="other")
     report(one)
-    told = f"/api/companion?process={A}"
+    address = f"/api/companion?process={A}"
     runs.stop(ref, actor=SYSTEM)
-    assert one.get(told).json() == {"stop": ["i1"]}
-    assert one.get(told).json() == {"stop": ["i1"]}  # until it has ended
-    assert not set(runs_told(other, told)) | set(runs_told(one, f"/api/companion?process={B}"))
+    assert one.get(address).json() == {"stop": ["i1"]}
+    assert one.get(address).json() == {"stop": ["i1"]}  # until it has ended
+    assert not set(runs_told(other, address)) | set(runs_told(one, f"/api/companion?process={B}"))
     with pytest.raises(NotAllowed):
         runs.stop(ref, actor=Actor.holding("ben", "read"))
 
@@ -314,12 +314,12 @@ def test_a_decision_goes_only_to_the_process_that_pauses(ref: SessionRef, settin
     assert step(other, pause=number, request={"args": {}}).json() == {}
     assert step(one, pause=number).status == 409
     (pause,) = breakpoints.paused(ref, actor=SYSTEM)
-    told = f"/api/companion?process={A}"
-    assert one.get(told).status == 204
+    address = f"/api/companion?process={A}"
+    assert one.get(address).status == 204
     breakpoints.decide(ref, pause.id, "step", args={"eur": 5}, actor=SYSTEM)
-    assert other.get(f"{told}&heard={number}").status == 204
-    assert one.get(told).json() == {"stop": [], "decisions": {number: {"go": "step", "args": {"eur": 5}}}}
-    assert one.get(f"{told}&heard={number}").status == 204
+    assert other.get(f"{address}&heard={number}").status == 204
+    assert one.get(address).json() == {"stop": [], "decisions": {number: {"go": "step", "args": {"eur": 5}}}}
+    assert one.get(f"{address}&heard={number}").status == 204
     settings.BREAKPOINTS = False
     assert step(one, steps=True).json() == {}
 
