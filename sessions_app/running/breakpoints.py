@@ -29,7 +29,7 @@ from ..domain.json_values import as_object, dumps
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import same
 from ..jobs.lease import WAITING
-from ..models import Breakpoint, Job, Pause
+from ..models import Breakpoint, Job, Pause, Report
 from ..reads import at_work
 from ..reads.event_views import EventView
 from ..search import state_condition
@@ -111,6 +111,10 @@ def ask(ref: SessionRef, step: Step, asker: Asker) -> dict[str, Any]:
             )
     except IntegrityError as error:
         raise Conflict from error
+    if Report.objects.filter(where=where, digest=digest, invocation=step.invocation, ended=True).exists():
+        # This took so long that the agent went on, and its run has ended.
+        Pause.objects.filter(pk=uuid.UUID(hex=step.pause)).end()
+        return {}
     _tell(ref)
     return {"seconds": SECONDS, "refusal": refusal}
 
@@ -318,8 +322,10 @@ def decide(
         seen = [
             (each["what"], *(_text(row, each["what"], each[side], ref) for side in ("old", "new"))) for each in changes
         ]
-        told = {f"{side}_{what}": text for what, *both in seen for side, text in zip(("old", "new"), both, strict=True)}
-        record("step-continued", by, ref=ref, **{row.kind: row.name}, **told)
+        texts = {
+            f"{side}_{what}": text for what, *both in seen for side, text in zip(("old", "new"), both, strict=True)
+        }
+        record("step-continued", by, ref=ref, **{row.kind: row.name}, **texts)
         if (
             not Pause.objects.waiting()
             .filter(pk=row.pk)

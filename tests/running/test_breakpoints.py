@@ -13,10 +13,11 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed
 from sessions_app.domain.mask_patterns import DOTS
-from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import AuditRow, Breakpoint, Pause
+from sessions_app.domain.session_ref import SessionRef, digest_of
+from sessions_app.models import AuditRow, Breakpoint, Pause, Report
 from sessions_app.reads import at_work, timeline
 from sessions_app.running import breakpoints, runs
+from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
 from tests.running.test_answers import BOTH, ended
 from tests.support.at_work import until
@@ -222,6 +223,14 @@ def test_a_tool_that_needs_a_second_person(ref: SessionRef, monkeypatch: pytest.
     monkeypatch.setattr(breakpoints, "SECONDS", -2.0)
     assert ended(runs.say(ref, "add", actor=ben)).state == "done"
     assert "second person" in responses(ref, "add")[-1]["error"]
+
+
+def test_a_pause_that_comes_after_the_end_of_its_run_is_none(ref: SessionRef) -> None:
+    names = {"where": registry.identity(ref.source), "digest": digest_of(*ref[1:]), "invocation": "i1"}
+    Report.objects.create(**names, names="", process="", account="", since=1.0, at=1.0, beat=time.time(), ended=True)
+    step = breakpoints.Step("i1", "tool", "helper", "count", pause="0" * 32, request={"args": {}})
+    assert breakpoints.ask(ref, step, breakpoints.Asker(process="p")) == {}
+    assert not Pause.objects.exists()
 
 
 def test_nobody_pauses_an_agent_without_the_right(ref: SessionRef, settings: Any) -> None:
