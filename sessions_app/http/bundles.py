@@ -34,7 +34,7 @@ _SCRIPTS: Final = """
     numbers dates editor edit types days statefilter densities window live strip striprange pins travel steps pane
     sessions range compare upload menu dialog keys panes combobox querybar palette rules focus time copy guard
     confirm fragment atchange turns timeline tabs toasts watching htmx-errors keycard rowsheet answers attach
-    once
+    once ways
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],

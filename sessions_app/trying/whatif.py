@@ -12,10 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, Literal
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models.functions import Length
 from django.utils.translation import gettext as _
 
 from ..access import approval
@@ -46,6 +48,7 @@ from .process import Process
 KIND: Final = "whatif"
 DAYS: Final = 7  # that a what-if is kept; one of a session on hold stays
 MOST_REPEATS: Final = 10
+LISTED: Final = 20  # what-ifs of a session
 MOST_EVENTS: Final = 500  # of a trial
 TEXT_LENGTH: Final = 100_000  # characters of a message or an instruction
 SECONDS: Final = 600.0  # that an agent may take from one event to the next
@@ -250,15 +253,20 @@ def _edit(ref: SessionRef, change: Change, actor: Actor) -> Event:
     return edit.state_event(entries, actor, _("What if"))[0]
 
 
-def of(job: Job, *, actor: Actor) -> WhatIf:
-    """Returns a what-if. Raises NotFound, and NotAllowed if its agent got values that the actor may not reveal."""
+def of(job: Job, *, actor: Actor, beside: bool = True) -> WhatIf:
+    """Returns a what-if. Only if its trials stand `beside` what was recorded, that is read.
+
+    Raises NotFound, and NotAllowed if its agent got values that the actor may not reveal."""
     ref, task = ref_of(job), json.loads(job.task)
     actor.check_sees(ref)
     if task["revealed"]:
         reveal.check_may_reveal(ref, actor)
     change = Change(**task["change"])
     edited = str((task["edit"] or {}).get("id", ""))
-    trials = [_view(each, ref, change, edited, actor) for each in job.trials.order_by("number")]
+    rows = list(job.trials.order_by("number"))
+    begins = {each.begins for each in rows if each.begins and beside}
+    original = {each: _original(ref, each, actor, later=change.later) for each in begins}
+    trials = [_view(each, ref, original.get(each.begins, []), edited, actor) for each in rows]
     return WhatIf(
         job,
         ref,
@@ -292,6 +300,13 @@ def _seen(change: Change, ref: SessionRef, actor: Actor) -> Change:
     )
 
 
+def progress(job: Job, *, actor: Actor) -> list[tuple[int, float, str, str]]:
+    """Returns what tells whether `of` returns something new: of each trial, how much there is and what it asks."""
+    actor.check_sees(ref_of(job))
+    rows = job.trials.order_by("number").annotate(size=Length("events"))
+    return list(rows.values_list("size", "seconds", "question", "answer"))
+
+
 def get(ref: SessionRef, number: str, *, actor: Actor) -> Job:
     """Returns the job of a session's what-if by its id. Raises NotFound."""
     actor.check_sees(ref)
@@ -303,10 +318,11 @@ def get(ref: SessionRef, number: str, *, actor: Actor) -> Job:
 
 
 def listed(ref: SessionRef, *, actor: Actor) -> list[WhatIf]:
-    """Returns the what-ifs of a session that the actor may see, the newest first."""
+    """Returns the newest what-ifs of a session that the actor may see, the newest first, without what was recorded."""
     actor.check_sees(ref)
     reveals = actor.may_reveal(ref.source, ref.app_name)
-    return [of(job, actor=actor) for job in _of_session(ref) if reveals or not json.loads(job.task)["revealed"]]
+    seen = (job for job in _of_session(ref) if reveals or not json.loads(job.task)["revealed"])
+    return [of(job, actor=actor, beside=False) for job in islice(seen, LISTED)]
 
 
 def _of_session(ref: SessionRef) -> Any:
@@ -314,11 +330,9 @@ def _of_session(ref: SessionRef) -> Any:
     return Job.objects.filter(kind=KIND, where=registry.identity(ref.source), **names).order_by("-created")
 
 
-def _view(trial: Trial, ref: SessionRef, change: Change, edited: str, actor: Actor) -> TrialView:
+def _view(trial: Trial, ref: SessionRef, original: list[EventView], edited: str, actor: Actor) -> TrialView:
     made = [_event(each, ref, actor) for each in json.loads(trial.events) if each.get("id") != edited]
-    original = _original(ref, trial.begins, actor, later=change.later) if trial.begins else []
     timed(made)
-    timed(original)
     question = json.loads(trial.question) if trial.question and not trial.answer else {}
     if question:
         part = {"function_call": {"name": question["tool"], "args": question["args"]}}
@@ -358,6 +372,7 @@ def _original(ref: SessionRef, begins: str, actor: Actor, *, later: bool) -> lis
     if not later:
         ends = next((n for n, each in enumerate(rows) if begins_turn(each.description)), len(rows))
         rows = rows[:ends]
+    timed([first, *rows])
     return [first, *rows]
 
 

@@ -271,7 +271,7 @@ def _form(
         "masked": is_masked(who, ref.app_name),
         "may_reveal": who.may_reveal(ref.source, ref.app_name),
         "needs_code": any(trial.needs_code for each in before for trial in each.trials) or "code" in request.GET,
-        "before": [(each, told(each.change), outcomes(each)[:1]) for each in before[:20]],
+        "before": [(each, told(each.change), outcomes(each)[:1]) for each in before],
         "here": f"{request.path}?{request.GET.urlencode()}",
     }
     template = "whatif/_form.html" if _wants_form(request) else "whatif/whatif.html"
@@ -381,15 +381,13 @@ def tried(request: HttpRequest, what_if_id: UUID, **names: str) -> HttpResponse:
 
 
 def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, status: int = 200) -> HttpResponse:
-    who = actor(request)
-    shown = whatif.of(job, actor=who)
-    asked = request.GET.get("trial", "")
-    wanted = int(asked) - 1 if asked.isdecimal() and len(asked) < 4 else None
-    trial = _chosen(shown, wanted)
-    have = digest_of(*(f"{each.number} {len(each.made)} {each.question} {each.has_ended}" for each in shown.trials))
-    have = digest_of(have, str(shown.is_running), job.stopped_by, asked)
+    who, asked = actor(request), request.GET.get("trial", "")
+    have = digest_of(asked, job.state, job.stopped_by, *map(str, whatif.progress(job, actor=who)))
     if request.htmx and request.GET.get("have") == have:  # type: ignore[attr-defined]
         return HttpResponse(status=204)
+    shown = whatif.of(job, actor=who)
+    wanted = int(asked) - 1 if asked.isdecimal() and len(asked) < 4 else None
+    trial = _chosen(shown, wanted)
     ref = shown.ref
     context: dict[str, Any] = {
         "ref": ref,

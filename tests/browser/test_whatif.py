@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, serve
+from tests.browser.looks import check, sideways
 from tests.browser.places import path
 from tests.browser.serving import ROOT, Adkweb
 
@@ -23,12 +24,20 @@ def own_server(tmp_path: Path) -> Iterator[Adkweb]:
     yield from serve(tmp_path, ADKWEB_AGENTS=json.dumps({"demo": str(ROOT / "examples" / "agents")}))
 
 
+def looks_right(page: Page) -> None:
+    """It is accessible in both themes, and nothing is wider than the window."""
+    size = page.viewport_size
+    assert size
+    assert not sideways(page)
+    page.set_viewport_size(size)
+    check(page)
+
+
 def changed(page: Page, text: str) -> None:
     """Takes a key into the form, and gives it another value."""
     page.get_by_label("Key to change").fill("booking_step")
-    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.locator("json-editor").click()
+    expect(page.locator("json-editor :focus")).to_be_visible()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type(text)
 
@@ -42,18 +51,23 @@ def test_a_fault_is_gone_with_another_state(own_server: Adkweb, visitor: Visit) 
     page.keyboard.press("W")
     page.wait_for_url("**/what-if/?at=*")
     expect(page.locator(".howitruns")).to_contain_text("Turns 1 to 4 from the recording")
+    looks_right(page)
     changed(page, "confirmed")
     page.keyboard.press("ControlOrMeta+Enter")
 
     card = page.locator("#decide")
     expect(card).to_contain_text("booking calls issue_boarding_pass")
     expect(page.locator(".runs [data-side=B]")).to_have_count(2)
+    looks_right(page)
+    card.get_by_label("Error of the tool").fill("closed")
+    expect(card.get_by_label("Let it fail")).to_be_checked()
     card.get_by_label("Run the tool").check()
     card.get_by_role("button", name="Continue").click()
     expect(page.locator(".runs [data-side=B]", has_text=ISSUED)).to_be_visible()
     expect(page.locator("#first-divergence [data-side=A]")).to_contain_text("CheckInError")
     expect(page.locator(".endkey", has_text="booking_step")).to_contain_text("ready")
 
+    looks_right(page)
     page.get_by_role("link", name="Try again with a change").click()
     page.locator("label", has_text="run it").click()
     page.locator("label", has_text="10×").click()
