@@ -28,7 +28,6 @@ from .own import (
     SignInToken,
     StateChange,
     StateOwner,
-    Trial,
 )
 from .privacy import SessionHold
 from .search import (
@@ -52,7 +51,7 @@ from .search import (
     Waiting,
 )
 from .sources import AgentAddress, AgentChild, AgentVersion, KnownSource
-from .trying import ReplayItem
+from .trying import Trial, TriedSession
 
 __all__ = [
     "AgentAddress",
@@ -78,7 +77,6 @@ __all__ = [
     "PasswordTries",
     "Pause",
     "Projection",
-    "ReplayItem",
     "Report",
     "ReportQuerySet",
     "Rule",
@@ -103,6 +101,7 @@ __all__ = [
     "StateChange",
     "StateOwner",
     "Trial",
+    "TriedSession",
     "User",
     "Waiting",
     "by_time",

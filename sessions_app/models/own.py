@@ -142,27 +142,6 @@ class Job(models.Model):
         return 100 * self.done // max(1, self.total)
 
 
-class Trial(models.Model):
-    """One try of a what-if (trying/whatif.py), whose job says what was changed. Times are seconds.
-
-    `begins` is the id of the message from which the agent ran, "" for a new one. `events` is a JSON array of what came from
-    there. `question` is a call of a tool that someone has to decide, as JSON, and `answer` the decision. `ended` is how it
-    ended, as JSON; all of them are "" as long as there is nothing.
-    """
-
-    job = models.ForeignKey(Job, models.CASCADE, related_name="trials")
-    number = models.IntegerField()
-    begins = models.CharField(max_length=128, default="")
-    events = models.TextField(default="[]")
-    question = models.TextField(default="")
-    answer = models.TextField(default="")
-    ended = models.TextField(default="")
-    seconds = models.FloatField(default=0.0)
-
-    class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["job", "number"], name="one_trial_of_a_number")]
-
-
 class ReportQuerySet(models.QuerySet["Report"]):
     """Reads reports."""
 

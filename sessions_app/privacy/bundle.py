@@ -26,7 +26,7 @@ from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..models import Answer, Dismissal, Job, Pause, ReplayItem, SessionTag, SessionTitle
+from ..models import Answer, Dismissal, Job, Pause, SessionTag, SessionTitle, TriedSession
 from ..models.pages import in_pages
 from ..running import breakpoints
 from ..sources import registry
@@ -209,7 +209,7 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "dismissals": _labels(writing, Dismissal, "reason"),
         "answers": _labels(writing, Answer, "response", _shown_part),
         "pauses": _pauses(writing),
-        "replays": _labels(writing, ReplayItem, "outcome", replays.shown_outcome),
+        "replays": _labels(writing, TriedSession, "outcome", replays.shown_outcome),
         "unsent": _unsent(writing),
         "what_ifs": _what_ifs(writing),
     }

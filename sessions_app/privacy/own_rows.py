@@ -23,7 +23,6 @@ from ..models import (
     Job,
     Pause,
     Projection,
-    ReplayItem,
     Report,
     SearchOwner,
     SearchSession,
@@ -32,6 +31,7 @@ from ..models import (
     SessionTitle,
     StateChange,
     StateOwner,
+    TriedSession,
     Waiting,
 )
 from ..models.pages import in_pages
@@ -54,7 +54,7 @@ def forget_session(ref: SessionRef) -> None:
     for model in (*of_session, Breakpoint, Pause):
         model.objects.filter(where=where, digest=digest).delete()
     Breach.objects.filter(rule__where=where, digest=digest).delete()
-    for named in (Waiting, ReplayItem):
+    for named in (Waiting, TriedSession):
         named.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     Job.objects.of_agents().filter(where=where, **names).delete()
@@ -73,7 +73,7 @@ def forget_user(source: str, app_name: str, user_id: str, kept: Collection[str])
         "pauses": _named(Pause, where, app_name, user_id, kept) + _named(Breakpoint, where, app_name, user_id, kept),
         "queued": _queued(where, app_name, user_id, kept),
         "batches": _named(BatchItem, where, app_name, user_id, kept),
-        "replays": _named(ReplayItem, where, app_name, user_id, kept),
+        "replays": _named(TriedSession, where, app_name, user_id, kept),
         "deliveries": _deliveries(source, app_name, user_id, kept),
         "views": _views(user_id),
     }

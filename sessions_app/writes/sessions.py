@@ -25,11 +25,11 @@ from ..models import (
     Dismissal,
     Job,
     Pause,
-    ReplayItem,
     Report,
     SessionHold,
     SessionTag,
     SessionTitle,
+    TriedSession,
     stored_instant,
     tables,
 )
@@ -181,7 +181,7 @@ def _delete_labels(ref: SessionRef) -> None:
     try:
         for own in (SessionTitle, SessionTag, Dismissal, Answer, Report, Breakpoint, Pause):
             own.objects.filter(where=where, digest=digest_of(*ref[1:])).delete()
-        ReplayItem.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
+        TriedSession.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
         Job.objects.of_agents().filter(where=where, **names).delete()
     except DatabaseError as error:  # of adkweb's own database; the session is deleted anyway
         log.warning("the title and tags of a deleted session stay: %s", error)

@@ -160,7 +160,7 @@ def _jobs(who: Any) -> dict[str, Any]:
     """A rule about state, a batch, a replay, and an export of everything."""
     from sessions_app.batches import batch
     from sessions_app.checks import rules
-    from sessions_app.models import Job, ReplayItem
+    from sessions_app.models import Job, TriedSession
     from sessions_app.privacy import exports
     from sessions_app.sources import registry
 
@@ -177,7 +177,7 @@ def _jobs(who: Any) -> dict[str, Any]:
         "got": IMAGE,
     }
     for number, row in enumerate((("diverged", "state", outcome), ("undecided", "", {"why": SCRIPT}))):
-        ReplayItem.objects.create(
+        TriedSession.objects.create(
             job=replay,
             number=number,
             where=replay.where,

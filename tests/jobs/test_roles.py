@@ -21,7 +21,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import Lease, Progress
-from sessions_app.models import Job, ReplayItem, Rule, Trial
+from sessions_app.models import Job, Rule, Trial, TriedSession
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.running import children, runs
@@ -144,7 +144,7 @@ EACH: Final = pytest.mark.parametrize("kind", KINDS)
 def kept(ref: SessionRef) -> object:
     """What is in the source, the rules, what was tried, and the files that were made."""
     files = sorted((Path(settings.DATA_DIR) / "exports").glob("*.zip"))
-    outcomes = list(ReplayItem.objects.exclude(result="").values_list("outcome", flat=True))
+    outcomes = list(TriedSession.objects.exclude(result="").values_list("outcome", flat=True))
     rules = list(Rule.objects.values_list("condition", flat=True))
     return everything(ref.source), rules, Trial.objects.count(), files, outcomes
 
@@ -173,7 +173,7 @@ def test_a_job_whose_person_may_not_do_it_any_more_does_nothing(
 
     def start(job: Job, **fields: object) -> bool:
         """Another process is slow: what would write waits."""
-        if fields.get("step") in ("doing", "importing", "ready", "replaying", None):
+        if fields.get("step") in ("doing", "importing", "ready", "running", None):
             waiting.append((job, fields))
             return True
         return real(job, **fields)

@@ -19,9 +19,9 @@ from sessions_app.domain.errors import AgentError, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, Lease
-from sessions_app.models import Job, ReplayItem
+from sessions_app.models import Job, TriedSession
 from sessions_app.privacy import bundle, own_rows
-from sessions_app.trying import replaying, replays
+from sessions_app.trying import many, replaying, replays
 from sessions_app.trying.replaying import DIVERGED, SAME, UNDECIDED
 from sessions_app.writes.sessions import delete_session
 from tests.support.at_work import settle
@@ -105,7 +105,7 @@ def test_without_a_folder_of_the_agent_no_replay_is_made(shop: str, operator: Ac
         replays.draft([ref], actor=operator)
     with pytest.raises(Invalid):
         replays.draft([], actor=operator)
-    assert not ReplayItem.objects.exists()
+    assert not TriedSession.objects.exists()
 
 
 @pytest.mark.guarantee(
@@ -115,8 +115,8 @@ def test_a_replay_whose_process_died_replays_only_what_is_left(
     shop: str, operator: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = replays.draft([visit(shop, f"s{each}", each) for each in (1, 2, 3)], actor=operator)
-    ReplayItem.objects.filter(job=number, number=0).update(result=SAME, outcome="{}")
-    lease = Lease.take(Job.objects.get(pk=number), 0.0, step=replays.REPLAYING)
+    TriedSession.objects.filter(job=number, number=0).update(result=SAME, outcome="{}")
+    lease = Lease.take(Job.objects.get(pk=number), 0.0, step=many.RUNNING)
     assert lease
     Job.objects.filter(pk=number).update(process="")
     time.sleep(0.01)
@@ -135,7 +135,7 @@ def test_a_replay_whose_process_died_replays_only_what_is_left(
 def test_a_replay_can_be_stopped_and_continues(shop: str, operator: Actor) -> None:
     refs = [visit(shop, "s0", 1, do="sleep"), *(visit(shop, f"s{n}", n, user="zoe") for n in (1, 2, 3))]
     number = replays.draft(refs[1:], actor=operator)
-    lease = Lease.take(Job.objects.get(pk=number), 60.0, step=replays.REPLAYING)
+    lease = Lease.take(Job.objects.get(pk=number), 60.0, step=many.RUNNING)
     replays.stop(number, actor=operator)
     replay = replays.get(number, actor=operator)
     assert lease
@@ -163,10 +163,10 @@ def test_outcomes_go_with_their_session_and_their_user_and_after_a_week(shop: st
     number = replayed(refs, operator)
     delete_session(refs[0], actor=SYSTEM)
     own_rows.forget_user(shop, "shop", "zoe", kept=())
-    assert [json.loads(each)[1] for each in ReplayItem.objects.values_list("names", flat=True)] == ["bo"]
+    assert [json.loads(each)[1] for each in TriedSession.objects.values_list("names", flat=True)] == ["bo"]
     Job.objects.filter(pk=number).update(created=time.time() - 8 * 86_400)
     replays.forget_old()
-    assert not ReplayItem.objects.exists()
+    assert not TriedSession.objects.exists()
 
 
 def test_what_is_exported_of_a_user_has_their_outcomes_masked(shop: str, operator: Actor) -> None:
