@@ -16,6 +16,7 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import takewhile
 from typing import Any, cast
 
 from google.adk.apps import App
@@ -95,8 +96,8 @@ class WhatIf(Replay):
         return message.id if message in self._events else ""
 
     async def run_on(self, agent: Any, *, run_code: bool = False) -> dict[str, Any]:
-        """Runs the agent, and returns how that ended: `error`, "" if there was none; `unsent`, the number of later messages
-        that weren't sent, and the `state`. Raises Impossible."""
+        """Runs the agent, and returns how that ended: `error`, "" if there was none; `unsent`, the number of later
+        messages and answers that weren't sent, and the `state`. Raises Impossible."""
         root = agent.root_agent if isinstance(agent, App) else agent
         if code := [] if run_code else [str(each.name) for each in tree(root) if not is_held_back(each)]:
             raise NeedsCode(f"{code[0]} {ONLY_WITH_RUN_CODE}")
@@ -109,8 +110,11 @@ class WhatIf(Replay):
                 break
             await self._append(event)
         cast(_Sessions, self._sessions).appended = self._appended
-        error = ""
+        error, sent = "", 0
         for number, turn in enumerate(turns):
+            if number and await self._is_unasked(turn):
+                continue
+            sent += 1
             if number == 0 and fed is None and self._change.get("edit"):
                 await self._append(self._edit())
             self._whole, self._turn = turn, Turn(turn.message, fed or [] if number == 0 else [])
@@ -119,7 +123,7 @@ class WhatIf(Replay):
             if error:
                 break
         session = await self._session()
-        return {"error": error, "unsent": len(turns) - number - 1, "state": session.state}
+        return {"error": error, "unsent": len(turns) - sent, "state": session.state}
 
     # --- Where it continues ---
 
@@ -144,7 +148,9 @@ class WhatIf(Replay):
             raise Impossible("nothing comes after this event: say what the user writes next")
         if message := self._change.get("message"):
             turns[0].message.content = _said_instead(cast(types.Content, turns[0].message.content), message)
-        return (turns if self._change.get("later") else turns[:1]), fed
+        if not self._change.get("later"):
+            turns = [turns[0], *takewhile(_is_answer, turns[1:])]
+        return turns, fed
 
     def _fed_until(self, turn: Turn, at: Event) -> list[Event]:
         """Returns the events of a turn up to one of them, without the error that ended it: it is tried again."""
@@ -184,10 +190,6 @@ class WhatIf(Replay):
     async def _run_turn(self, runner: Runner) -> str:
         """Runs a turn. Returns the error that ended it, "" if there was none."""
         message = self._message(self._turn.message)
-        calls = {call.id for event in (await self._session()).events for call in event.get_function_calls()}
-        answers = [part.function_response for part in message.parts or [] if part.function_response]
-        if unasked := [each for each in answers if each.id not in calls]:
-            return f"the user's next message answers a call of {unasked[0].name}, which wasn't made here"
         self._end = self._between = None
         self._counts.clear()
         made: list[Event] = []
@@ -214,6 +216,12 @@ class WhatIf(Replay):
         for what, ids in before.items():
             self._ids |= dict(zip(ids, now.get(what, []), strict=False))
         return error
+
+    async def _is_unasked(self, turn: Turn) -> bool:
+        """Returns whether a message answers a call that wasn't made here."""
+        calls = {call.id for event in (await self._session()).events for call in event.get_function_calls()}
+        answers = [part.function_response for part in self._message(turn.message).parts or [] if part.function_response]
+        return any(each.id not in calls for each in answers)
 
     async def _appended(self, session: Session, event: Event) -> None:
         """Says what was appended, and appends the edit where it belongs."""
@@ -319,6 +327,12 @@ class WhatIf(Replay):
 def _ends(event: Event) -> bool:
     """Returns whether an event ends its turn: what comes after it is the user's next message."""
     return event.is_final_response() and not event.error_code
+
+
+def _is_answer(turn: Turn) -> bool:
+    """Returns whether a message answers calls, and so continues the turn before it."""
+    parts = turn.message.content.parts or [] if turn.message.content else []
+    return any(part.function_response for part in parts) and not any(part.text for part in parts)
 
 
 def _said_instead(content: types.Content, text: str) -> types.Content:

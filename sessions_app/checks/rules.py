@@ -20,7 +20,8 @@ from ..search.lines import clean
 from ..search.results import COUNT_LIMIT, count
 from ..search.selecting import patience
 from ..sources import registry
-from . import rule_jobs
+from . import checking, rule_jobs
+from .checking import Checked
 
 MOST: Final = 50  # of an app
 TITLE_LENGTH: Final = 100
@@ -38,6 +39,11 @@ def rule(source: str, app_name: str, number: int, *, actor: Actor) -> Rule:
     """Returns a rule as the actor sees it. Raises NotFound, SourceError."""
     row = _row(source, app_name, number, actor)
     return _shown(row, source, Job.objects.filter(pk=row.job).first() if row.job else None, actor)
+
+
+def checked(source: str, app_name: str) -> list[Checked]:
+    """Returns the rules of an app in the form in which they are checked."""
+    return [rule for row in Rule.objects.filter(**_of_app(source, app_name)) if (rule := checking.checked(row))]
 
 
 class Trial(NamedTuple):

@@ -14,7 +14,7 @@ from ..jobs import runner
 from ..jobs.ticker import Ticker
 from ..privacy import erasures, exports, retention_job
 from ..transfer import imports
-from ..trying import replays
+from ..trying import replays, whatifs
 
 KINDS: Final = (
     imports.KIND,
@@ -23,6 +23,7 @@ KINDS: Final = (
     erasures.KIND,
     retention_job.KIND,
     replays.KIND,
+    whatifs.KIND,
 )  # the jobs to take over; importing their modules registers them
 
 BUSY_SECONDS: Final = 0.5  # between checks while an edit waits
@@ -55,6 +56,7 @@ class Worker(Ticker):
         proposal_job.lapse_due()
         batch.lapse_due()
         replays.forget_old()
+        whatifs.forget_old()
         return _rest()
 
     def close(self) -> None:

@@ -32,7 +32,8 @@ from ..domain.invocations import begins_turn
 from ..domain.json_values import as_object
 from ..domain.kinds import describe
 from ..domain.session_ref import SessionRef, digest_of
-from ..domain.state import ABSENT, scope_of
+from ..domain.shorten import brief
+from ..domain.state import ABSENT, same, scope_of
 from ..edits import edit, fork, reveal
 from ..history import moments
 from ..jobs import runner
@@ -53,6 +54,7 @@ MOST_EVENTS: Final = 500  # of a trial
 TEXT_LENGTH: Final = 100_000  # characters of a message or an instruction
 SECONDS: Final = 600.0  # that an agent may take from one event to the next
 ASK_SECONDS: Final = 1800.0  # that a call may wait for a decision
+_VALUE: Final = 120  # characters of a value in an outcome
 LOOK_SECONDS: Final = 0.3  # between two looks whether someone has decided, or stopped it
 
 Unknown = Literal["ask", "fail", "run"]
@@ -112,8 +114,7 @@ class TrialView:
     @property
     def said(self) -> str:
         """Returns what the agent said last."""
-        texts = [_text_of(each.data) for each in self.made if each.data.get("author") != "user"]
-        return next((each for each in reversed(texts) if each), "")
+        return last_words(self.made)
 
     @property
     def outcome(self) -> str:
@@ -157,19 +158,21 @@ class WhatIf:
     why: str  # it ended early, or couldn't be tried
 
 
-def start(
+def start(  # noqa: PLR0913  (how it runs, and for whom)
     ref: SessionRef,
     change: Change,
     *,
     actor: Actor,
     repeats: int = 1,
     unknown: Unknown = "ask",
+    waits: bool = True,
     run_code: bool = False,
     reason: str = "",
 ) -> Job:
-    """Starts a what-if. A tool's call that the recording doesn't know waits for a decision, fails, or runs: `unknown`. With
-    `run_code`, functions of workflows and agents of other classes run. With a `reason`, the agent gets the values that rules
-    hide from the actor, who must be allowed to reveal them.
+    """Starts a what-if. A tool's call that the recording doesn't know waits for a decision, fails, or runs: `unknown`. Where
+    a rule forbids that it runs, it fails unless the what-if `waits`. With `run_code`, functions of workflows and agents of
+    other classes run. With a `reason`, the agent gets the values that rules hide from the actor, who must be allowed to
+    reveal them.
 
     Raises NotFound, NotAllowed, Invalid, AgentError and SourceError."""
     actor.check_sees(ref)
@@ -178,7 +181,7 @@ def start(
         raise AgentError(why)
     if not 1 <= repeats <= MOST_REPEATS:
         raise Invalid(_("A what-if runs 1 to %(n)s times.") % {"n": MOST_REPEATS}, field="repeats")
-    _check(change, ref, actor)
+    check(change, ref.app_name, actor)
     if reason:
         reveal.check_may_reveal(ref, actor)
         reason = reveal.checked(reason)
@@ -188,6 +191,7 @@ def start(
         "edit": _edit(ref, change, actor) if change.state or change.removed else None,
         "repeats": repeats,
         "unknown": unknown,
+        "waits": waits,
         "run_code": run_code,
         "revealed": bool(reason),
         "answers": [],
@@ -233,7 +237,8 @@ def _ends(rows: Sequence[EventView]) -> bool:
     return not (after or goes_on or data.get("error_code")) or bool(told.edit)
 
 
-def _check(change: Change, ref: SessionRef, actor: Actor) -> None:
+def check(change: Change, app_name: str, actor: Actor) -> None:
+    """Raises Invalid if a change can't be tried, NotAllowed if the actor can't have seen what it says."""
     texts = {"message": change.message, **change.instructions, **change.models}
     for text in texts.values():
         if len(text) > TEXT_LENGTH:
@@ -242,15 +247,16 @@ def _check(change: Change, ref: SessionRef, actor: Actor) -> None:
         if not isinstance(result, dict):
             raise Invalid(_("The result of a tool is a JSON object."), field="results")
     for part in (change.state, list(texts.values()), list(change.results.values())):
-        check_unmasked(part, actor, ref.app_name)
+        check_unmasked(part, actor, app_name)
 
 
-def _edit(ref: SessionRef, change: Change, actor: Actor) -> Event:
-    """Returns the edit that the copy has after the event."""
+def _edit(ref: SessionRef, change: Change, actor: Actor) -> Event | None:
+    """Returns the edit that the copy has after the event; None if its state is already so."""
     then = moments.state_at(ref, change.at, actor=actor).state.merged()
     values = {**change.state, **dict.fromkeys(change.removed, ABSENT)}
     entries = [edit.Entry(key, value, then.get(key, ABSENT)) for key, value in values.items()]
-    return edit.state_event(entries, actor, _("What if"))[0]
+    entries = [each for each in entries if not same(each.value, each.seen)]
+    return edit.state_event(entries, actor, _("What if"))[0] if entries else None
 
 
 def of(job: Job, *, actor: Actor, beside: bool = True) -> WhatIf:
@@ -270,7 +276,7 @@ def of(job: Job, *, actor: Actor, beside: bool = True) -> WhatIf:
     return WhatIf(
         job,
         ref,
-        _seen(change, ref, actor),
+        seen(change, ref.app_name, actor),
         task["repeats"],
         trials,
         json.loads(job.result or "{}").get("has_dots", False),
@@ -279,25 +285,27 @@ def of(job: Job, *, actor: Actor, beside: bool = True) -> WhatIf:
     )
 
 
-def _seen(change: Change, ref: SessionRef, actor: Actor) -> Change:
+def seen(change: Change, app_name: str, actor: Actor) -> Change:
     """Returns a change as someone may see it."""
-
-    def words(text: str) -> str:
-        (part,) = shown({"content": {"parts": [{"text": text}]}}, actor, ref.app_name, "event")["content"]["parts"]
-        return str(part["text"])
 
     def result(value: Any) -> Any:
         part = {"function_response": {"response": value}}
-        (part,) = shown({"content": {"parts": [part]}}, actor, ref.app_name, "event")["content"]["parts"]
+        (part,) = shown({"content": {"parts": [part]}}, actor, app_name, "event")["content"]["parts"]
         return part["function_response"]["response"]
 
     return replace(
         change,
-        state=shown({"actions": {"state_delta": change.state}}, actor, ref.app_name, "event")["actions"]["state_delta"],
-        message=words(change.message),
+        state=shown({"actions": {"state_delta": change.state}}, actor, app_name, "event")["actions"]["state_delta"],
+        message=seen_words(change.message, app_name, actor),
         results={call: result(value) for call, value in change.results.items()},
-        instructions={name: words(text) for name, text in change.instructions.items()},
+        instructions={name: seen_words(text, app_name, actor) for name, text in change.instructions.items()},
     )
+
+
+def seen_words(text: str, app_name: str, actor: Actor) -> str:
+    """Returns what someone said as someone may see it."""
+    (part,) = shown({"content": {"parts": [{"text": text}]}}, actor, app_name, "event")["content"]["parts"]
+    return str(part["text"])
 
 
 def progress(job: Job, *, actor: Actor) -> list[tuple[int, float, str, str]]:
@@ -374,6 +382,20 @@ def _original(ref: SessionRef, begins: str, actor: Actor, *, later: bool) -> lis
         rows = rows[:ends]
     timed([first, *rows])
     return [first, *rows]
+
+
+def last_words(events: Sequence[EventView]) -> str:
+    """Returns the last thing that the agent said or did in some events: its words, or a call with its arguments, or what a
+    tool returned."""
+    for each in reversed(events):
+        told = each.description
+        if told.author != "user" and (text := _text_of(each.data)):
+            return text
+        for part in told.calls:
+            return f"{part.name}({brief(part.value, _VALUE)})"
+        for part in told.responses:
+            return f"{part.name} → {brief(part.value, _VALUE)}"
+    return ""
 
 
 def _text_of(event: Mapping[str, Any]) -> str:
@@ -519,7 +541,7 @@ def _try(trial: Trial, ref: SessionRef, recorded: Mapping[str, Any], beat: runne
             line = process.read(SECONDS)
             match line:
                 case {"begins": str(begins)}:
-                    trial.begins = begins
+                    trial.begins, began = begins, time.monotonic()  # before that, the agent is loaded
                 case {"event": dict(event)}:
                     events.append(event)
                     trial.events = json.dumps(events)
@@ -549,11 +571,13 @@ def _decided(
     for tool, args, answer in task["answers"]:
         if tool == call["tool"] and (args == call["args"] or answer["always"]):
             return dict(answer)
-    if task["unknown"] == "fail":
-        return {"fail": _("This tool isn't run in a what-if.")}
     if task["unknown"] == "run" and not approval.held_tools(ref.source, ref.app_name, [call["tool"]]):
         return {"run": True}
     trial.question, trial.answer = json.dumps(call), ""
+    if task["unknown"] == "fail" or not task.get("waits", True):
+        failed = {"fail": _("This tool isn't run in a what-if.")}
+        trial.answer = json.dumps(failed)
+        return failed
     trial.save()
     until = time.monotonic() + ASK_SECONDS
     while not trial.answer:

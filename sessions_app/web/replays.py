@@ -14,9 +14,12 @@ from django_htmx.http import HttpResponseClientRedirect
 from ..domain.errors import AgentError, Conflict
 from ..http.problems import status_of
 from ..trying import replays as core
+from ..trying import whatifs
+from ..trying.many import PAGE
 from .forms import Check, Form, Text
 from .html.render import page
 from .request import actor
+from .whatif import told
 
 
 class ReplayForm(Form):
@@ -28,8 +31,10 @@ class ReplayForm(Form):
 
 @require_GET
 def replays(request: HttpRequest) -> HttpResponse:
-    """Lists the last replays."""
-    return page(request, "replays/replays.html", {"replays": core.recent(actor=actor(request))})
+    """Lists the last replays, and the last what-ifs of many sessions."""
+    who = actor(request)
+    some = [(each, told(each.change)) for each in whatifs.recent(actor=who)]
+    return page(request, "replays/replays.html", {"replays": core.recent(actor=who), "what_ifs": some})
 
 
 @require_http_methods(["GET", "POST"])
@@ -67,7 +72,7 @@ def _page(request: HttpRequest, replay_id: uuid.UUID, error: str = "", status: i
         context |= {
             "groups": [group],
             "one": True,
-            "next": group.rows[-1].number if len(group.rows) == core.PAGE else None,
+            "next": group.rows[-1].number if len(group.rows) == PAGE else None,
         }
     else:
         context["groups"] = shown.groups(context["result"])

@@ -19,6 +19,7 @@ from . import (
     replays,
     settings,
     whatif,
+    whatifs,
 )
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
@@ -76,6 +77,7 @@ urlpatterns = [
     path("batches/<uuid:batch_id>/", batches.batch, name="batch"),
     path("replays/", replays.replays, name="replays"),
     path("replays/<uuid:replay_id>/", replays.replay, name="replay"),
+    path("what-ifs/<uuid:what_ifs_id>/", whatifs.what_ifs, name="what-ifs"),
     path("sessions/new/", sessions.new, name="new-session"),
     path("settings/", settings.first, name="settings"),
     path("retention/", retention.retention, name="retention"),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -48,52 +48,127 @@ from .session.runs import Run, Runs, Start
 _KEYS: Final = 100  # of state that differ at the end
 _OUTCOME: Final = 400  # characters of an outcome
 _REPEATS: Final = ("1", "3", "10")
-_UNKNOWN: Final = ("ask", "fail", "run")
+_MONO: Final = {"class": "mono", "spellcheck": "false"}
 
 
-class WhatIfForm(StateForm):
-    """What is different, and how it runs. Beside these fields, it has one for each response of its event (`result-N`), and
-    two for each agent (`instruction-N`, `model-N`). What is as it was isn't a change."""
+@dataclass(frozen=True, slots=True)
+class AgentNow:
+    """An agent of a session: the model that it had last, and its instruction as its files have it now, "" if unknown."""
 
-    message = Text(
-        label=gettext_lazy("Message"), widget=forms.Textarea, attrs={"cols": False, "rows": 3, "dir": "auto"}
-    )
+    name: str
+    model: str
+    instruction: str
+
+
+def agents_now(ref: SessionRef, models: Mapping[str, str], who: Actor) -> list[AgentNow]:
+    """Returns agents of a session by their names and last models, with their instructions."""
+    made = []
+    for name, model in models.items():
+        written = agent_files.instruction(ref, name, actor=who)
+        made.append(AgentNow(name, model, written.text if written and written.kind == "text" else ""))
+    return made
+
+
+class ChangeForm(StateForm):
+    """What is different in state and agents, and how it runs. Beside these fields, it has two for each agent
+    (`instruction-N`, `model-N`). It starts with the change `like`. What is as it was isn't a change."""
+
+    unknown_ways: tuple[str, ...] = ("ask", "fail", "run")
+
     later = Check()
     unknown = Text()
-    repeats = Text()
     run_code = Check()
     reason = Reason(
         help_text=gettext_lazy("With a reason, the agent gets the hidden values. It is in the audit log."),
     )
 
-    def __init__(self, data: Mapping[str, Any] | None = None, *, about: "_About", **options: Any) -> None:
-        like = about.like
-        initial = {"message": like.message or about.plan.message, "later": like.later, "unknown": "ask", "repeats": "1"}
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, agents: list[AgentNow], like: Change, **options: Any
+    ) -> None:
+        initial = {"later": like.later, "unknown": self.unknown_ways[0]}
         super().__init__(data, initial=initial | options.pop("initial", {}), **options)
-        self.about = about
-        mono: dict[str, Any] = {"class": "mono", "spellcheck": "false"}
-        for n, (id, _name, text) in enumerate(about.results):
-            first = dumps(like.results[id], indent=2) if id in like.results else text
-            self.fields[f"result-{n}"] = Text(
-                widget=forms.Textarea, initial=first, attrs={"cols": False, "rows": 4, **mono}
-            )
-        for n, agent in enumerate(about.agents):
+        self._agents, self.like = agents, like
+        for n, agent in enumerate(agents):
             first = like.instructions.get(agent.name, agent.instruction)
             hint = "" if agent.instruction else _("Its instruction can't be read from its files. Type the whole text.")
             attrs: dict[str, Any] = {"cols": False, "rows": 6, "dir": "auto", "placeholder": hint}
             self.fields[f"instruction-{n}"] = Text(widget=forms.Textarea, initial=first, attrs=attrs)
-            first = like.models.get(agent.name, "")
-            attrs = {**mono, "placeholder": agent.model}
-            self.fields[f"model-{n}"] = Text(initial=first, attrs=attrs)
+            attrs = {**_MONO, "placeholder": agent.model}
+            self.fields[f"model-{n}"] = Text(initial=like.models.get(agent.name, ""), attrs=attrs)
 
     @property
     def chosen(self) -> dict[str, str]:
         """Returns which radio buttons are on."""
-        unknown, repeats = str(self["unknown"].value() or ""), str(self["repeats"].value() or "")
-        return {
-            "unknown": unknown if unknown in _UNKNOWN else _UNKNOWN[0],
-            "repeats": repeats if repeats in _REPEATS else _REPEATS[0],
-        }
+        unknown = str(self["unknown"].value() or "")
+        return {"unknown": unknown if unknown in self.unknown_ways else self.unknown_ways[0]}
+
+    @property
+    def agents(self) -> list[tuple[AgentNow, forms.BoundField, forms.BoundField]]:
+        """Returns the agents, each with its fields."""
+        return [(each, self[f"instruction-{n}"], self[f"model-{n}"]) for n, each in enumerate(self._agents)]
+
+    @property
+    def opened(self) -> set[str]:
+        """Returns which sections are open: those where something is different or wrong."""
+        sections = {name.partition("-")[0] for name in self.errors}
+        sections |= {"instruction"} if self.like.instructions or self._typed("instruction") else set()
+        sections |= {"model"} if self.like.models or self._typed("model") else set()
+        return sections
+
+    def _typed(self, kind: str) -> bool:
+        return any(self.text(name) != self[name].initial for name in self.fields if name.startswith(f"{kind}-"))
+
+    def text(self, name: str) -> str:
+        """Returns what a field has, with lines that end as Python's do."""
+        return str(self[name].value() or "").replace("\r\n", "\n")
+
+    def is_valid(self) -> bool:
+        """Tells whether its fields and its rows can be read."""
+        return super().is_valid() and self.entries() is not None
+
+    def change(self) -> Change:
+        """Returns what was changed."""
+        changed = [each for each in self.entries() or [] if not same(each.value, each.seen)]
+        written = {each.name: self.text(f"instruction-{n}") for n, each in enumerate(self._agents)}
+        models = {each.name: self.text(f"model-{n}").strip() for n, each in enumerate(self._agents)}
+        return Change(
+            self.like.at,
+            state={each.key: each.value for each in changed if each.value is not ABSENT},
+            removed=[each.key for each in changed if each.value is ABSENT],
+            instructions={
+                each.name: written[each.name]
+                for each in self._agents
+                if written[each.name].strip() not in ("", each.instruction.strip())
+            },
+            models={each.name: models[each.name] for each in self._agents if models[each.name] not in ("", each.model)},
+            later=self.cleaned_data["later"],
+        )
+
+
+class WhatIfForm(ChangeForm):
+    """A change at an event of a session: also of the message, and of each response of the event (`result-N`)."""
+
+    message = Text(
+        label=gettext_lazy("Message"), widget=forms.Textarea, attrs={"cols": False, "rows": 3, "dir": "auto"}
+    )
+    repeats = Text()
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, about: "_About", **options: Any) -> None:
+        like = about.like
+        initial = {"message": like.message or about.plan.message, "repeats": "1"} | options.pop("initial", {})
+        super().__init__(data, agents=about.agents, like=like, initial=initial, **options)
+        self.about = about
+        for n, (id, _name, text) in enumerate(about.results):
+            first = dumps(like.results[id], indent=2) if id in like.results else text
+            self.fields[f"result-{n}"] = Text(
+                widget=forms.Textarea, initial=first, attrs={"cols": False, "rows": 4, **_MONO}
+            )
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Returns which radio buttons are on."""
+        repeats = str(self["repeats"].value() or "")
+        return super().chosen | {"repeats": repeats if repeats in _REPEATS else _REPEATS[0]}
 
     @property
     def results(self) -> list[tuple[str, forms.BoundField]]:
@@ -101,26 +176,12 @@ class WhatIfForm(StateForm):
         return [(name, self[f"result-{n}"]) for n, (_id, name, _text) in enumerate(self.about.results)]
 
     @property
-    def agents(self) -> "list[tuple[_Agent, forms.BoundField, forms.BoundField]]":
-        """Returns the agents, each with its fields."""
-        return [(each, self[f"instruction-{n}"], self[f"model-{n}"]) for n, each in enumerate(self.about.agents)]
-
-    @property
     def opened(self) -> set[str]:
         """Returns which sections are open: those where something is different or wrong, and the first of the event."""
-        sections = {name.partition("-")[0] for name in self.errors}
-        like = self.about.like
-        sections |= {"message"} if self._text("message") != self.about.plan.message else set()
-        sections |= {"result"} if like.results or self.about.results else set()
-        sections |= {"instruction"} if like.instructions or self._typed("instruction") else set()
-        sections |= {"model"} if like.models or self._typed("model") else set()
+        sections = super().opened
+        sections |= {"message"} if self.text("message") != self.about.plan.message else set()
+        sections |= {"result"} if self.like.results or self.about.results else set()
         return sections
-
-    def _typed(self, kind: str) -> bool:
-        return any(self._text(name) != self[name].initial for name in self.fields if name.startswith(f"{kind}-"))
-
-    def _text(self, name: str) -> str:
-        return str(self[name].value() or "").replace("\r\n", "\n")
 
     def is_valid(self) -> bool:
         """Tells whether its fields and its rows can be read."""
@@ -128,46 +189,25 @@ class WhatIfForm(StateForm):
             return False
         for n, (_id, _name, _text) in enumerate(self.about.results):
             try:
-                loads(self._text(f"result-{n}"))
+                loads(self.text(f"result-{n}"))
             except Invalid as error:
                 self.add_error(f"result-{n}", error.message)
-        return self.entries() is not None
+        return not self.errors
 
     def change(self) -> Change:
         """Returns what was changed."""
-        plan, entries = self.about.plan, self.entries() or []
-        changed = [each for each in entries if not same(each.value, each.seen)]
-        message, agents = self._text("message"), self.about.agents
-        texts = [self._text(f"result-{n}") for n in range(len(self.about.results))]
-        written = {each.name: self._text(f"instruction-{n}") for n, each in enumerate(agents)}
-        models = {each.name: self._text(f"model-{n}").strip() for n, each in enumerate(agents)}
-        return Change(
-            plan.event.id,
-            state={each.key: each.value for each in changed if each.value is not ABSENT},
-            removed=[each.key for each in changed if each.value is ABSENT],
-            message="" if message == plan.message else message,
+        message = self.text("message")
+        texts = [self.text(f"result-{n}") for n in range(len(self.about.results))]
+        return replace(
+            super().change(),
+            at=self.about.plan.event.id,
+            message="" if message == self.about.plan.message else message,
             results={
                 id: loads(text)
                 for (id, _name, old), text in zip(self.about.results, texts, strict=True)
                 if text.strip() != old.strip()
             },
-            instructions={
-                each.name: written[each.name]
-                for each in agents
-                if written[each.name].strip() not in ("", each.instruction.strip())
-            },
-            models={each.name: models[each.name] for each in agents if models[each.name] not in ("", each.model)},
-            later=self.cleaned_data["later"],
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Agent:
-    """An agent of the session: the model that it had last, and its instruction as its files have it now, "" if unknown."""
-
-    name: str
-    model: str
-    instruction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +217,7 @@ class _About:
 
     plan: Plan
     results: list[tuple[str, str, str]]
-    agents: list[_Agent]
+    agents: list[AgentNow]
     state: State
     like: Change
 
@@ -188,15 +228,7 @@ class _About:
         responses = [(part.id, part.name, dumps(part.value, indent=2)) for part in plan.event.description.responses]
         state = moments.state_at(ref, event_id, actor=who).state.merged()
         known = {key: value for key, value in state.items() if value is not UNKNOWN}
-        return cls(plan, responses, _agents(ref, plan, who), known, like or Change(event_id))
-
-
-def _agents(ref: SessionRef, plan: Plan, who: Actor) -> list[_Agent]:
-    made = []
-    for name, model in plan.agents.items():
-        written = agent_files.instruction(ref, name, actor=who)
-        made.append(_Agent(name, model, written.text if written and written.kind == "text" else ""))
-    return made
+        return cls(plan, responses, agents_now(ref, plan.agents, who), known, like or Change(event_id))
 
 
 @require_http_methods(["GET", "POST"])

@@ -229,13 +229,11 @@ def test_a_confirmation_is_asked_for_again_and_its_answer_is_sent() -> None:
         return clerk(steps, tools=[look, FunctionTool(pay, require_confirmation=True)])
 
     recording = asyncio.run(record(today(), "tea", answer("adk_request_confirmation", {"confirmed": True})))
-    said, ended, asked = continued(recording, today(), 0, later=True)
-    assert (asked, ran, ended["error"], texts(said)[-1]) == ([], [], "", "tea: {'paid': 3}, tier ")
-    _said, ended, _asked = continued(recording, clerk(lambda _request: "No."), 0, later=True)
-    assert (
-        ended["error"] == "the user's next message answers a call of adk_request_confirmation, which wasn't made here"
-    )
-    assert ended["unsent"] == 0
+    for later in (True, False):
+        said, ended, asked = continued(recording, today(), 0, later=later)
+        assert (asked, ran, ended["error"], texts(said)[-1]) == ([], [], "", "tea: {'paid': 3}, tier ")
+        said, ended, _asked = continued(recording, clerk(lambda _request: "No."), 0, later=later)
+        assert (texts(said), ended["error"], ended["unsent"]) == (["tea", "No."], "", 1)
 
 
 @pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent])

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from sessions_app.jobs import runner
+
 PATIENCE: Final = 60.0  # seconds until what should come counts as lost: other tests may have the machine
 
 
@@ -22,6 +24,17 @@ def until(condition: Callable[[], Any], what: str = "", seconds: float = PATIENC
         time.sleep(max(0.01, 4 * (looked - began)))
         began = time.monotonic()
     return value
+
+
+def until_worked(condition: Callable[[], Any]) -> Any:
+    """Waits until work in the background has made a condition true. A job that a locked table of the tests' database has
+    stopped starts again, as the server's worker has it."""
+
+    def look() -> Any:
+        runner.take_over()
+        return condition()
+
+    return until(look)
 
 
 def settle(kind: str, seconds: float = 60) -> None:

@@ -43,10 +43,10 @@ def visit(source: str, session: str, number: int, user: str = "ana", **state: An
     return ref
 
 
-def bread_in(source: str) -> SessionRef:
+def bread_in(source: str, session: str = "s1") -> SessionRef:
     """A session in which ana had bread baked, in the size small. Its agent is the baker."""
     ref = create_session(
-        source, "baker", "ana", session_id="s1", state={"size": "small", "user:name": "Ana"}, actor=SYSTEM
+        source, "baker", "ana", session_id=session, state={"size": "small", "user:name": "Ana"}, actor=SYSTEM
     )
     say(ref, "user", {"text": "bread"})
     call = {"function_call": {"id": "c1", "name": "bake", "args": {"what": "bread"}}}

@@ -22,7 +22,7 @@ from sessions_app.sources import agents
 from sessions_app.trying import whatif
 from sessions_app.trying.whatif import Change
 from sessions_app.writes.sessions import delete_session
-from tests.support.at_work import until
+from tests.support.at_work import until_worked
 from tests.support.people import ALICE, somebody
 from tests.support.stored import everything
 from tests.trying.conftest import AGENTS, bread_in, say
@@ -46,7 +46,7 @@ def event(ref: SessionRef, number: int) -> str:
 
 def done(job: Job, *, actor: Actor = SYSTEM) -> whatif.WhatIf:
     """The what-if, when it has ended."""
-    until(lambda: not Job.objects.filter(pk=job.pk, state=WAITING).exists())
+    until_worked(lambda: not Job.objects.filter(pk=job.pk, state=WAITING).exists())
     job.refresh_from_db()
     return whatif.of(job, actor=actor)
 
@@ -59,7 +59,7 @@ def tried(ref: SessionRef, at: int, *, actor: Actor = SYSTEM, **given: Any) -> w
 
 def asked(job: Job) -> dict[str, Any]:
     """The call that waits for a decision."""
-    until(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
+    until_worked(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
     return whatif.of(job, actor=SYSTEM).trials[0].question
 
 
@@ -178,7 +178,7 @@ def test_only_operators_try_and_only_what_can_be_run(bread: SessionRef, settings
 
 def test_a_stopped_one_and_one_whose_agent_ends_say_so(bread: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     job = whatif.start(bread, Change(event(bread, 0), message="wait"), actor=SYSTEM)
-    until(lambda: Trial.objects.filter(job=job).exclude(begins="").exists())
+    until_worked(lambda: Trial.objects.filter(job=job).exclude(begins="").exists())
     began = time.monotonic()
     whatif.stop(job, actor=ALICE)
     assert done(job).why == "Stopped by alice."

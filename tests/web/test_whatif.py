@@ -16,7 +16,7 @@ from sessions_app.models import Job, Trial
 from sessions_app.reads import timeline
 from sessions_app.sources import agents
 from sessions_app.trying import whatif
-from tests.support.at_work import until
+from tests.support.at_work import until_worked
 from tests.support.people import somebody
 from tests.support.stored import everything
 from tests.trying.conftest import AGENTS, bread_in
@@ -64,7 +64,7 @@ def tried(maria: Browser, ref: SessionRef, number: int, **changed: str) -> Job:
 
 def result(maria: Browser, job: Job, ref: SessionRef) -> Element:
     """The page of the result, when it has ended."""
-    until(lambda: not Job.objects.filter(pk=job.pk, state=WAITING).exists())
+    until_worked(lambda: not Job.objects.filter(pk=job.pk, state=WAITING).exists())
     return maria.open("tried", what_if_id=job.pk, **ref._asdict())
 
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_said_beside_its_field_and_stays(bread: SessionRe
 
 def test_a_call_that_waits_is_decided_on_the_page(bread: SessionRef, maria: Browser, tmp_path: Path) -> None:
     job = tried(maria, bread, 0, message="cake")
-    until(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
+    until_worked(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
     where = {"what_if_id": job.pk, **bread._asdict()}
     card = maria.open("tried", **where).one("form", id="decide")
     assert card.one("h2").text == "baker calls bake, which the recording doesn't know"
@@ -138,7 +138,7 @@ def test_a_call_that_waits_is_decided_on_the_page(bread: SessionRef, maria: Brow
 
 def test_a_page_that_has_all_gets_nothing_new(bread: SessionRef, maria: Browser) -> None:
     job = tried(maria, bread, 0, message="cake")
-    until(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
+    until_worked(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
     page = maria.open("tried", what_if_id=job.pk, **bread._asdict())
     (asks,) = [each["hx-get"] for each in page.all("div") if "hx-get" in each and "have=" in each["hx-get"]]
     assert maria.get(asks, headers={"HX-Request": "true"}).status_code == 204

@@ -27,7 +27,7 @@ from ...http.streaming import streamed
 from ...search import labels
 from ...transfer import FORMATS, export_sessions
 from ...transfer.exporting import damaged_of, left_out_header
-from ...trying import replays
+from ...trying import replays, whatifs
 from ..forms import Check, Form, Text
 from ..html.render import offer_undo
 from ..links import session_of
@@ -38,6 +38,7 @@ _MOST_TAGGED: Final = 10_000
 _MOST_UNDONE: Final = 500  # sessions that a message names, so that its button can take the tag away again
 _FORMAT: Final = "jsonl"
 _BATCHES: Final[dict[str, ActName]] = {"edit": "edit", "delete": "delete"}
+_DRAFTS: Final = {"replay": ("replay", replays.draft), "whatif": ("what-ifs", whatifs.draft)}
 
 
 class ChosenForm(Form):
@@ -57,7 +58,7 @@ class ChosenForm(Form):
 
 @require_POST
 def chosen(request: HttpRequest) -> HttpResponseBase:
-    """Does what a button below the table asks for: compares two sessions, exports, or begins a batch or a replay."""
+    """Does what a button below the table asks for: compares, exports, or begins a batch, a replay or a what-if."""
     who, given, zone = actor(request), ChosenForm.of(request).read(), str(zone_of(request))
     act, query = given["act"], given["q"] if given["all"] else ""
     refs = [] if given["all"] else _refs(given["ref"], who)
@@ -71,9 +72,10 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
         return _export(lambda: refs or asked_for(query, zone, now, who), who, given["skip_damaged"])
     if act in ("tag", "untag"):
         return _tag(request, refs or list(islice(asked_for(query, zone, time.time(), who), _MOST_TAGGED + 1)), given)
-    if act == "replay":
+    if act in _DRAFTS:
         now = time.time()
-        return redirect("replay", replays.draft(refs or asked_for(query, zone, now, who), query=query, actor=who))
+        name, draft = _DRAFTS[act]
+        return redirect(name, draft(refs or asked_for(query, zone, now, who), query=query, actor=who))
     if act not in _BATCHES:
         raise Invalid(_("This action doesn't exist."))
     made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query, zone=zone)
