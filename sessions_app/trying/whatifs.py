@@ -208,7 +208,7 @@ def draft(refs: Iterable[SessionRef], *, actor: Actor, query: str = "") -> uuid.
     can't start their agent."""
     some = many.chosen(refs, MOST, actor=actor)
     if len(apps := many.apps_of(some)) > 1:
-        raise Invalid(_("Select sessions of one app: the agents of others are different ones."))
+        raise Invalid(_("Select sessions of one app, because each has agents of its own."))
     task = {
         "apps": apps,
         "query": query,

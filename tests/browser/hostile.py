@@ -66,6 +66,8 @@ PAGES: Final = {
     "a batch": "/batches/BATCH/",
     "replays": "/replays/",
     "a replay": "/replays/REPLAY/",
+    "a what-if of many": "/what-ifs/WHATIFS/",
+    "a what-if of many, to begin": "/what-ifs/DRAFT/",
     "a view": "/sessions/?view=VIEW",
     "webhook": "/sessions/views/VIEW/webhook/",
     "import": "/import/?" + urlencode({"source": SCRIPT}),
@@ -127,6 +129,6 @@ ELSEWHERE: Final = {
 def address_of(name: str, made: Mapping[str, str]) -> str:
     """Returns the address of one of PAGES; `made` has the ids that seed_trust.py printed."""
     address = PAGES[name]
-    for kind in ("rule", "view", "batch", "replay"):
+    for kind in ("rule", "view", "batch", "replay", "whatifs", "draft"):
         address = address.replace(kind.upper(), made[kind])
     return address

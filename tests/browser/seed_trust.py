@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -192,7 +192,33 @@ def _jobs(who: Any) -> dict[str, Any]:
     batch_id = batch.begin("edit", actor=who, refs=[GUARDED, HOSTILE])
     batch.try_(batch_id, {IMAGE: SCRIPT, "note": BREAKOUT}, actor=who, reason=IMAGE)
     exports.begin(*GUARDED[:3], actor=who)
-    return {"rule": str(number), "batch": str(batch_id), "replay": str(replay.pk)}
+    made = {"rule": str(number), "batch": str(batch_id), "replay": str(replay.pk)}
+    return {**made, "whatifs": str(_what_ifs("done", number)), "draft": str(_what_ifs("draft", number))}
+
+
+def _what_ifs(state: str, rule: int) -> Any:
+    """A what-if of many sessions."""
+    from sessions_app.models import Job, TriedSession
+    from sessions_app.sources import registry
+    from sessions_app.trying.whatif import Change
+    from sessions_app.trying.whatifs import End, Estimate
+
+    change = Change("", state={IMAGE: SCRIPT}, removed=[SCRIPT], instructions={IMAGE: SCRIPT}, models={SCRIPT: IMAGE})
+    task = {"apps": [HOSTILE.app_name], "run_code": True, "query": SCRIPT, "change": asdict(change), "unknown": "fail"}
+    task |= {"agents": {IMAGE: SCRIPT}, "estimate": asdict(Estimate(10, 0.1, 20, 0.2, 1))}
+    where = registry.identity(HOSTILE.source)
+    job = Job.objects.make("whatifs", where, task, state=state, actor=SCRIPT, message=IMAGE, total=2)
+    end = asdict(End(SCRIPT, failed=True, rules=[rule], tokens=3, seconds=1.0, dollars=0.1))
+    ends = json.dumps({"has_dots": True, "before": end, "after": end})
+    tried = Job.objects.make("whatif", where, {}, state="done", actor=SCRIPT, result=ends)
+    for number, row in enumerate((("worse", tried, {}), ("undecided", None, {"why": IMAGE, "needs_code": True}))):
+        result, what_if, outcome = row
+        names = json.dumps(HOSTILE[1:])
+        item = TriedSession(job=job, number=number, where=where, names=names, outcome=json.dumps(outcome))
+        if state == "done":
+            item.result, item.what, item.what_if = result, "state", what_if
+        item.save()
+    return job.pk
 
 
 if __name__ == "__main__":

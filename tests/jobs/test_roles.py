@@ -26,7 +26,7 @@ from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.running import children, runs
 from sessions_app.transfer import imports, recording, uploads
-from sessions_app.trying import replays, whatif
+from sessions_app.trying import replays, whatif, whatifs
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
 from tests.support.bulk import fill
@@ -126,6 +126,12 @@ def a_what_if(ref: SessionRef, actor: Actor) -> None:
         settle("whatif")
 
 
+def what_ifs_of_many(ref: SessionRef, actor: Actor) -> None:
+    with override_settings(AGENTS={ref.source: str(Path("examples/agents").absolute())}, RUN_AGENTS=True):
+        whatifs.begin(whatifs.draft([ref], actor=actor), whatif.Change(""), actor=actor)
+        settle("whatifs")
+
+
 KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = {
     "batch": (an_edit, {"editor", "admin"}),
     "erase": (an_erasure, {"admin"}),
@@ -136,6 +142,7 @@ KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = 
     "retention": (a_retention, {"admin"}),
     "rule": (a_rule, {"editor", "admin"}),
     "run": (a_run, {"operator", "editor", "admin"}),
+    "whatifs": (what_ifs_of_many, {"operator", "editor", "admin"}),
     "whatif": (a_what_if, {"operator", "editor", "admin"}),
 }
 EACH: Final = pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.trying import replays
+from sessions_app.web import replays as web_replays
 from tests.support.at_work import settle
 from tests.support.people import somebody
 from tests.trying.conftest import AGENTS, visit
@@ -63,7 +64,8 @@ def test_a_group_of_many_is_shown_page_by_page(shop: str, olga: Browser, monkeyp
     olga.send(address, {"action": "begin"})
     settle("replay")
     monkeypatch.setattr(replays, "LISTED", 1)
-    monkeypatch.setattr(replays, "PAGE", 2)
+    for module in (replays, web_replays):
+        monkeypatch.setattr(module, "PAGE", 2)
     page = olga.open(address)
     assert len(page.one("tbody").all("tr")) == 1
     first = olga.open(address + page.links()["Show all 3 sessions"].partition(address)[2])

@@ -32,7 +32,7 @@ from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import expiry, proposals, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.models import Job, Trial
+from sessions_app.models import Job, Trial, TriedSession
 from sessions_app.privacy import retention
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.reads import views as reads_views
@@ -43,7 +43,7 @@ from sessions_app.search.saved.views import SavedView, ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
-from sessions_app.trying import whatif
+from sessions_app.trying import whatif, whatifs
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event
 from tests.search.finding import feed
@@ -135,6 +135,15 @@ class World:
         task = {"apps": [self.ref.app_name], "run_code": False, "query": ""}
         job = Job.objects.make("replay", registry.identity(self.ref.source), task, state="draft", actor="eve")
         return {"replay_id": job.pk}
+
+    def what_ifs(self) -> dict[str, Any]:
+        """A what-if of many sessions that was not begun."""
+        task = {"apps": [self.ref.app_name], "run_code": False, "query": "", "change": asdict(whatif.Change(""))}
+        task |= {"unknown": "fail", "agents": {}, "estimate": asdict(whatifs.Estimate(0, None, 0, None, 0))}
+        job = Job.objects.make("whatifs", registry.identity(self.ref.source), task, state="draft", actor="eve")
+        names = json.dumps(self.ref[1:])
+        TriedSession.objects.create(job=job, number=0, where=job.where, names=names)
+        return {"what_ifs_id": job.pk}
 
     def view(self) -> dict[str, Any]:
         """A view that Eve shares, of an app that is indexed."""
@@ -287,6 +296,7 @@ POSTS: Final = [
     Post("batch", "everything", World.batch, fixed(action="do")),
     Post("batch", "everything", World.batch, fixed(action="discard")),
     Post("replay", "operate", World.replay, fixed(action="discard")),
+    Post("what-ifs", "operate", World.what_ifs, fixed(action="discard")),
     Post("new-session", "append", sent=lambda world: {**world.user(), "session_id": "s2", "state": "{}"}),
     Post("retention", "admin", sent=lambda world: {**world.app(), "days": "90", "do": "save", "action": "save"}),
     Post("remove-retention", "admin", of_retention),

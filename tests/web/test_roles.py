@@ -34,8 +34,8 @@ HOSTILE: Final = "<script>alert(1)</script>"
 NEEDS: Final[dict[str, str]] = {
     "public": "sign-in second-step provider-sign-in provider-callback join set_language",
     "person": """home demo feed inbox decide agents edits search histogram complete palette watch-view webhook deliveries
-        delete-view chosen batches batch replays replay queued-outcomes queued-json cancel-queued queued-dismiss sign-out
-        new-password
+        delete-view chosen batches batch replays replay what-ifs queued-outcomes queued-json cancel-queued queued-dismiss
+        sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
         import expiring temporary-edits extend-edit keep-edit proposals proposal settings""",
     "read": """agent
