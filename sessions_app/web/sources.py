@@ -32,7 +32,7 @@ class Demo:
     it is `shown` where there is little room; `line` is False after the first page.
 
     The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`;
-    and about one that `waits`. Of its `steps`, who may not edit has three, and where no agent is started, one is missing.
+    and about one that `waits`. Of its `steps`, who may not edit has three, and where no agent is started, two are missing.
     """
 
     command: str
@@ -63,7 +63,8 @@ def of(request: HttpRequest) -> Demo | None:
 def _steps(waits: SessionRef, who: Actor) -> int:
     if not who.may_write("append", waits.source, waits.app_name):
         return 3
-    return 5 if agents.why_not(waits.source, waits.app_name) else 6
+    starts = who.may_write("operate", waits.source, waits.app_name) and not agents.why_not_here(waits.source, waits.app_name)
+    return 7 if starts else 5
 
 
 def _command() -> tuple[str, str]:

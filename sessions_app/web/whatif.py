@@ -38,7 +38,7 @@ from ..sources import agents
 from ..trying import whatif
 from ..trying.whatif import Change, Plan, TrialView, WhatIf
 from .compare.aligned import blocks
-from .edits.rows import StateForm, asked_row, new_rows, note_habits, other_keys
+from .edits.rows import StateForm, asked_row, fits_page, new_rows, note_habits, other_keys
 from .forms import Check, Form, Reason, Text, act
 from .html.difference import Differences
 from .html.render import page
@@ -46,6 +46,7 @@ from .request import actor, check_may
 from .session.runs import Run, Runs, Start
 
 _KEYS: Final = 100  # of state that differ at the end
+_NEWEST: Final = 6  # keys that the form offers beside its field: those that were written last
 _OUTCOME: Final = 400  # characters of an outcome
 _REPEATS: Final = ("1", "3", "10")
 _MONO: Final = {"class": "mono", "spellcheck": "false"}
@@ -212,8 +213,8 @@ class WhatIfForm(ChangeForm):
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What the form is about: what runs, the responses of its event (id, tool, JSON), the agents, the state at the event,
-    and the change that it begins with."""
+    """What the form is about: what runs, the responses of its event (id, tool, JSON), the agents, the state at the event
+    (the key that was written last comes first), and the change that it begins with."""
 
     plan: Plan
     results: list[tuple[str, str, str]]
@@ -226,8 +227,10 @@ class _About:
         """Returns what a form at an event is about. Raises NotFound, Behind."""
         plan = whatif.plan(ref, event_id, actor=who)
         responses = [(part.id, part.name, dumps(part.value, indent=2)) for part in plan.event.description.responses]
-        state = moments.state_at(ref, event_id, actor=who).state.merged()
-        known = {key: value for key, value in state.items() if value is not UNKNOWN}
+        then = moments.state_at(ref, event_id, actor=who)
+        written = {key: each.timestamp for key, each in then.writers.items()}
+        state = sorted(then.state.merged().items(), key=lambda each: (-written.get(each[0], 0.0), each[0]))
+        known = {key: value for key, value in state if value is not UNKNOWN}
         return cls(plan, responses, agents_now(ref, plan.agents, who), known, like or Change(event_id))
 
 
@@ -281,6 +284,8 @@ def _form(
 ) -> HttpResponse:
     who, plan = actor(request), form.about.plan
     note_habits(form.rows, ref, who)
+    keys = other_keys(form.about.state, form.rows)
+    nameable = {key for key in keys if fits_page(key)}
     first = plan.turn[:1] or [plan.event]
     known = outline.outline(ref, [each.seq for each in (plan.event, *first) if each.seq is not None], actor=who)
     turn = known.turn_of(first[0].seq) if plan.turn else None
@@ -298,7 +303,8 @@ def _form(
         "dollars": None if cost.unpriced or not plan.usage else cost.dollars,
         "folder": folder.folder.name if folder else "",
         "why_not": whatif.why_not(ref),
-        "keys": other_keys(form.about.state, form.rows),
+        "keys": keys,
+        "newest": [key for key in form.about.state if key in nameable][:_NEWEST],
         "repeats": _REPEATS,
         "masked": is_masked(who, ref.app_name),
         "may_reveal": who.may_reveal(ref.source, ref.app_name),

@@ -222,22 +222,40 @@ def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
     page.goto("/demo/")
     expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
     expect(page.get_by_role("region", name="Demo tour")).to_be_visible()
-    step(page, "1/6 A turn failed")
+    step(page, "1/7 A turn failed")
     expect(aimed(page)).to_contain_text("CheckInError")
     page.keyboard.press("<")  # the error before now
 
-    step(page, "2/6 Who changed booking_step?")
+    step(page, "2/7 Who changed booking_step?")
     expect(aimed(page)).to_have_accessible_name("History of booking_step")
     expect(page.locator("[data-tour-row] .rowacts")).to_have_css("opacity", "1")  # the clock is seen without a pointer
     aimed(page).click()
 
-    step(page, "3/6 Go back")
+    step(page, "3/7 Go back")
     expect(aimed(page)).to_have_text("#22")
     aimed(page).click()
     expect(aimed(page)).to_have_accessible_name("Previous event")
     page.keyboard.press("[")
 
-    step(page, "4/6 Fix it")
+    step(page, "4/7 Ask “what if”")
+    expect(aimed(page)).to_contain_text("CheckInError")
+    aimed(page).click()
+    expect(aimed(page)).to_contain_text("What if…")
+    page.keyboard.press("W")
+    expect(aimed(page)).to_have_text("booking_step")
+    aimed(page).click()
+    expect(aimed(page)).to_have_text('"confirm"')
+    aimed(page).click()
+    expect(aimed(page)).to_contain_text("Run and compare")
+    aimed(page).click()
+    expect(aimed(page)).to_have_accessible_name(re.compile("Run the tool"))
+    aimed(page).check()
+    expect(aimed(page)).to_have_text("Continue")
+    aimed(page).click()
+    expect(page.locator("#tried .runs")).to_contain_text("Here is the boarding pass")
+
+    step(page, "5/7 Fix it")
+    page.locator("[data-tour-next]").click()
     expect(page.locator("#moment [data-key-row='booking_step']")).to_contain_text('"confirm"')
     expect(aimed(page)).to_contain_text("Back to now")
     page.keyboard.press("e")
@@ -252,12 +270,12 @@ def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
     page.get_by_label("Reason").fill("It was paid for")
     page.get_by_role("button", name="Apply").click()
 
-    step(page, "5/6 Try again")
+    step(page, "6/7 Try again")
     expect(page.locator(".ev.edit")).to_contain_text("booking_step")
     expect(aimed(page)).to_have_text("What the model got")
     aimed(page).click()
 
-    step(page, "6/6 Answer an agent")
+    step(page, "7/7 Answer an agent")
     page.keyboard.press("i")
     expect(aimed(page)).to_contain_text("cancel_booking")
     aimed(page).click()
@@ -280,18 +298,22 @@ def test_who_only_presses_show_me_sees_everything_done(tourist: Page, width: int
     page.set_viewport_size({"width": width, "height": 844})
     heading, following = page.locator("[data-tour-words] h2"), page.locator("[data-tour-next]")
     phone = width < 640
-    steps = (("1/6", 1), ("2/6", 1), ("3/6", 2), ("4/6", 4), ("5/6", 1 + phone), ("6/6", 3 + phone))
+    steps = (("1/7", 1), ("2/7", 1), ("3/7", 2), ("4/7", 7 + 2 * phone), ("5/7", 4), ("6/7", 1 + phone), ("7/7", 3 + phone))
     for title, presses in steps:
         step(page, title)
+        if title == "5/7":
+            following.click()  # from the result of the what-if back to the session
         for number in range(presses):
             expect(aimed(page)).to_be_in_viewport()
-            if page.locator("#moment:visible").count() and title in ("3/6", "4/6"):
+            if page.locator("#moment:visible").count() and title in ("3/7", "5/7"):
                 page.wait_for_function(CHANGED_KEY)  # what the step is about
-            aimed(page).evaluate("(element) => { element.wasRinged = true; }")
+            aimed(page).evaluate("(element, at) => { element.ringedAt = at; }", f"{title} {number}")
             following.click()
             if number + 1 < presses:
-                page.wait_for_function("() => !document.querySelector('[data-tour-aim]')?.wasRinged")
-                expect(aimed(page)).to_be_visible()
+                page.wait_for_function(
+                    "(at) => document.querySelector('[data-tour-aim]')?.ringedAt !== at", arg=f"{title} {number}"
+                )
+                expect(page.locator("[data-tour-aim]:not(#tried [role=status])")).to_be_visible()  # while the agent runs
     expect(heading).to_have_text("You have fixed a wrong step and answered an agent", timeout=30_000)
     expect(page.locator("#events")).to_contain_text("Booking A4D49E is cancelled.")
     page.goto(path("s", "demo", "booking", "ana", "december-trip"))
@@ -300,7 +322,7 @@ def test_who_only_presses_show_me_sees_everything_done(tourist: Page, width: int
 
 def test_the_ring_is_not_the_focus_and_keeps_still_for_who_asks_for_that(page: Page) -> None:
     page.goto("/demo/")
-    step(page, "1/6")
+    step(page, "1/7")
     page.emulate_media(reduced_motion="no-preference")
     expect(aimed(page)).to_have_css("animation-name", "tour-ring")
     page.emulate_media(reduced_motion="reduce")
@@ -323,7 +345,7 @@ SIZES: Final = ((720, 450), (1440, 900), (1280, 640), (390, 844))  # the first i
 def test_the_tour_hides_nothing_of_its_page(page: Page, size: tuple[int, int]) -> None:
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.goto("/demo/")
-    step(page, "1/6")
+    step(page, "1/7")
     last, bar = page.locator(".ev").last.bounding_box(), page.locator("#tour").bounding_box()
     message = page.locator("#waits").bounding_box()
     assert last
@@ -346,17 +368,17 @@ def test_who_skips_a_step_is_not_told_that_it_was_done(page: Page) -> None:
     page.goto("/demo/")
     following, heading = page.locator("[data-tour-next]"), page.locator("[data-tour-words] h2")
     skipping = page.get_by_role("button", name="Skip this step")
-    step(page, "1/6")
+    step(page, "1/7")
     expect(following).to_have_text("Show me")
     page.keyboard.press("<")  # the error before now
-    step(page, "2/6")
+    step(page, "2/7")
     page.get_by_role("button", name="Back").click()
-    step(page, "1/6")
+    step(page, "1/7")
     expect(following).to_have_text("Next")  # it was done
     expect(skipping).to_be_hidden()
     following.click()
-    for number in range(2, 7):
-        step(page, f"{number}/6")
+    for number in range(2, 8):
+        step(page, f"{number}/7")
         (skipping if skipping.is_visible() else following).click()  # it may have been done in another test
     expect(heading).to_have_text("End of the tour")
     expect(page.locator("[data-tour-words]")).to_contain_text("You skipped a step.")
@@ -366,27 +388,27 @@ def test_who_skips_a_step_is_not_told_that_it_was_done(page: Page) -> None:
 @pytest.mark.long
 def test_a_fork_is_another_way_to_put_it_right(tourist: Page) -> None:
     page = tourist
-    for title in ("1/6", "2/6", "3/6"):
+    for title in ("1/7", "2/7", "3/7", "4/7"):
         step(page, title)
         page.get_by_role("button", name="Skip this step").click()
-    step(page, "4/6")
+    step(page, "5/7")
     page.goto(f"{page.url}?at={BEFORE}")
     expect(page.locator("#moment [data-key-row='booking_step']")).to_contain_text('"confirm"')
     page.locator("#moment").get_by_role("link", name="Fork…").click()
-    step(page, "4/6")
+    step(page, "5/7")
     page.get_by_role("button", name="Fork", exact=True).click()
-    step(page, "5/6 Try again")
+    step(page, "6/7 Try again")
     assert "december-trip/" not in page.url
 
 
 def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page: Page) -> None:
     page.goto("/demo/")
-    step(page, "1/6")
+    step(page, "1/7")
     assert page.evaluate("document.activeElement === document.body")  # it takes the focus from nobody
     following = page.get_by_role("button", name="Skip this step")
     following.focus()
     page.keyboard.press("Enter")
-    step(page, "2/6")
+    step(page, "2/7")
     expect(following).to_be_focused()
     expect(page.locator("[data-tour-words]")).to_have_attribute("aria-live", "polite")
 
@@ -395,18 +417,18 @@ def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page
     chip = page.get_by_role("banner").get_by_text("Demo", exact=True)
     chip.click()
     page.get_by_role("link", name="Continue the tour").click()
-    step(page, "2/6")
+    step(page, "2/7")
     expect(page.locator("[data-tour-start]:visible")).to_have_count(0)
     page.goto(path("s", "demo", "booking", "ana", "december-trip", end="drift/?wait=no"))
-    step(page, "2/6")
+    step(page, "2/7")
     expect(aimed(page)).to_have_count(0)
     page.get_by_role("button", name="Show me", exact=True).click()
-    step(page, "2/6")
+    step(page, "2/7")
     expect(aimed(page)).to_have_accessible_name("History of booking_step")
 
     page.get_by_role("button", name="Back").focus()
     page.keyboard.press("Enter")
-    step(page, "1/6")  # its event is shown already: that counts only once it was not
+    step(page, "1/7")  # its event is shown already: that counts only once it was not
     page.get_by_role("button", name="Skip the tour").focus()
     page.keyboard.press("Escape")
     expect(page.locator("#tour")).to_be_hidden()
@@ -419,13 +441,13 @@ def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page
 
     chip.click()
     page.get_by_role("link", name="Take the tour").click()
-    step(page, "1/6")
+    step(page, "1/7")
     expect(page.locator("#tour")).to_be_focused()
 
 
 def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> None:
     page.goto("/demo/")
-    step(page, "1/6")
+    step(page, "1/7")
     word = page.locator("[data-tour-words]").get_by_role("button", name="event")
     tip = page.locator("#term-tip")
     expect(tip).to_be_hidden()
@@ -456,8 +478,8 @@ def test_every_step_is_accessible_and_within_the_window(demo: Demo, page: Page, 
         page.goto("/demo/")
         page.evaluate("localStorage.removeItem('tour')")
         page.reload()
-        for number in range(1, 7):
-            step(page, f"{number}/6")
+        for number in range(1, 8):
+            step(page, f"{number}/7")
             box = page.locator("#tour").bounding_box()
             assert box
             assert 0 <= box["x"] <= box["x"] + box["width"] <= width
