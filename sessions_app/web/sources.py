@@ -63,7 +63,9 @@ def of(request: HttpRequest) -> Demo | None:
 def _steps(waits: SessionRef, who: Actor) -> int:
     if not who.may_write("append", waits.source, waits.app_name):
         return 3
-    starts = who.may_write("operate", waits.source, waits.app_name) and not agents.why_not_here(waits.source, waits.app_name)
+    starts = who.may_write("operate", waits.source, waits.app_name) and not agents.why_not_here(
+        waits.source, waits.app_name
+    )
     return 7 if starts else 5
 
 

@@ -153,8 +153,10 @@
   }
 
   document.addEventListener("htmx:afterSettle", (event) => {
-    const form = event.target.closest(".editbox, #whatif") ?? document.querySelector(":is(#edit, #batch) > .editbox");
-    if (!event.target.matches("#edit, #batch, #whatif, .editbox, .editbox *")) return;
+    const form =
+      event.target.closest(".editbox, #whatif") ??
+      document.querySelector(":is(#edit, #batch) > .editbox, #whatifs #whatif");
+    if (!event.target.matches("#edit, #batch, #whatif, #whatifs, .editbox, .editbox *")) return;
     const focused = document.activeElement;
     // htmx gives the focus back to the field for another key; it belongs into the value of the key that was added.
     if (form && !(form.contains(focused) && focused.name !== "new-key")) begin(form);

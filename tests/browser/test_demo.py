@@ -298,7 +298,15 @@ def test_who_only_presses_show_me_sees_everything_done(tourist: Page, width: int
     page.set_viewport_size({"width": width, "height": 844})
     heading, following = page.locator("[data-tour-words] h2"), page.locator("[data-tour-next]")
     phone = width < 640
-    steps = (("1/7", 1), ("2/7", 1), ("3/7", 2), ("4/7", 7 + 2 * phone), ("5/7", 4), ("6/7", 1 + phone), ("7/7", 3 + phone))
+    steps = (
+        ("1/7", 1),
+        ("2/7", 1),
+        ("3/7", 2),
+        ("4/7", 7 + 2 * phone),
+        ("5/7", 4),
+        ("6/7", 1 + phone),
+        ("7/7", 3 + phone),
+    )
     for title, presses in steps:
         step(page, title)
         if title == "5/7":
@@ -313,7 +321,9 @@ def test_who_only_presses_show_me_sees_everything_done(tourist: Page, width: int
                 page.wait_for_function(
                     "(at) => document.querySelector('[data-tour-aim]')?.ringedAt !== at", arg=f"{title} {number}"
                 )
-                expect(page.locator("[data-tour-aim]:not(#tried [role=status])")).to_be_visible()  # while the agent runs
+                expect(
+                    page.locator("[data-tour-aim]:not(#tried [role=status])")
+                ).to_be_visible()  # while the agent runs
     expect(heading).to_have_text("You have fixed a wrong step and answered an agent", timeout=30_000)
     expect(page.locator("#events")).to_contain_text("Booking A4D49E is cancelled.")
     page.goto(path("s", "demo", "booking", "ana", "december-trip"))
