@@ -22,6 +22,7 @@ from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..domain.errors import Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
+from ..edits import reveal
 from ..sources.urls import is_url
 from . import exporting, recording, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
@@ -122,6 +123,7 @@ FORMATS: Final[dict[str, Format]] = {
 }
 
 WITH_SECRETS: Final = "jsonl"  # the only format that says whether its file has secrets
+TESTS: Final = ("test", "evalset")  # what *Make a test* offers, on a page of its own
 WRITTEN: Final = tuple(name for name, form in FORMATS.items() if form.write or form.write_one)
 ASK_SECONDS: Final = 1.0  # as long as a role is trusted (access/roles.py)
 _HEAD: Final = 4096  # bytes of a file's first line that are enough to recognise it
@@ -148,15 +150,18 @@ def export(  # noqa: PLR0913  (what the file is to hold)
     """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes. With
     `secrets`, which only the terminal uses, nothing is hidden. Rows that are `left_out` are named in the first line of
     jsonl. With `hiding`, a file is only for reading. With a `reason`, which is recorded, a session is written as it is
-    stored, but without secrets: the caller has checked that the actor may reveal it.
+    stored, but without secrets.
 
-    Raises Invalid if the format holds one session and none is named, or if it can't hold secrets; and what reading a
-    source raises.
+    Raises Invalid if the format holds one session and none is named, or if it can't hold secrets; NotAllowed if a reason
+    is given by someone who may not reveal; and what reading a source raises.
     """
     form = FORMATS[name]
     if secrets and name != WITH_SECRETS:
         raise Invalid(f"Only {WITH_SECRETS} is exported with secrets.")
     about = SessionRef(source, only.app or "", only.user or "", only.session or "")
+    if reason:
+        reveal.check_may_reveal(about, actor)
+        reason = reveal.checked(reason)
     damaged = len(left_out.rows) if left_out else 0
     noted: dict[str, Any] = {"secrets": secrets or None, "left_out": damaged or None, "hidden": bool(hiding) or None}
     record("exported", actor.name, ref=about, format=name, reason=reason, **noted)

@@ -23,8 +23,8 @@ from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...domain.summary import Piece, cut_off, media_name, summary, tool_name
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
-from ...transfer import FORMATS, Format
-from ...trying import making, whatif
+from ...transfer import FORMATS, TESTS, Format
+from ...trying import whatif
 from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
@@ -180,7 +180,7 @@ def export_formats(one: bool) -> list[tuple[str, Format]]:
     """Returns the formats that the menu of exports offers, by name: of one session, or of several. Tests of one have a page
     of their own."""
     offered = [(name, form) for name, form in FORMATS.items() if form.offer]
-    return [(name, form) for name, form in offered if (name not in making.FORMATS if one else not form.one_session)]
+    return [(name, form) for name, form in offered if (name not in TESTS if one else not form.one_session)]
 
 
 # --- Numbers ---------------------------------------------------------------------------------------------------------

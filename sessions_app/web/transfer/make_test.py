@@ -1,22 +1,26 @@
 """Makes a test of a session, as a file or for the clipboard."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
+from ...access.actor import Actor
 from ...access.shown import mask_of
+from ...domain.errors import NotFound
 from ...domain.session_ref import SessionRef
 from ...edits.reveal import REASON_LENGTH
 from ...http.reader import user_for_reader
 from ...reads import views
 from ...sources import agents
 from ...sources.finding import in_shell, short
-from ...transfer import FORMATS
-from ...trying import making
+from ...transfer import FORMATS, TESTS, export
+from ...transfer.exporting import Filter
 from ..forms import Form, Text, act
 from ..html.render import page
 from ..request import actor
@@ -24,7 +28,7 @@ from .imports import download, file_name
 
 
 class TestForm(Form):
-    """Makes a test in one of `making.FORMATS`."""
+    """Makes a test, in one of the formats `TESTS`."""
 
     format = Text()
     reason = Text(
@@ -74,9 +78,9 @@ def make_test(request: HttpRequest, **names: str) -> HttpResponseBase:
     ref, who = SessionRef(**names), actor(request)
     view = views.session(ref, partly=True, actor=who)
     shown = [ref.app_name, user_for_reader(*ref[:3]), ref.session_id]
-    files = {name: file_name(shown, FORMATS[name].suffix) for name in making.FORMATS}
+    files = {name: file_name(shown, FORMATS[name].suffix) for name in TESTS}
     form = TestForm.of(request)
-    pieces, status = act(form, lambda given: making.made(given["format"], ref, given["reason"], actor=who))
+    pieces, status = act(form, lambda given: _made(ref, given, who))
     if pieces is not None:
         name = form.cleaned_data["format"]
         return download(pieces, files[name], FORMATS[name].mime_type)
@@ -95,3 +99,9 @@ def make_test(request: HttpRequest, **names: str) -> HttpResponseBase:
         "has_agent": agent is not None,
     }
     return page(request, "transfer/make_test/make_test.html", context, status)
+
+
+def _made(ref: SessionRef, given: dict[str, Any], who: Actor) -> Iterator[bytes]:
+    if given["format"] not in TESTS:
+        raise NotFound(_("There's no export format “%(format)s”.") % {"format": given["format"]})
+    return export(given["format"], ref.source, Filter(*ref[1:]), actor=who, reason=given["reason"])
