@@ -1,7 +1,8 @@
 """Pauses an agent before it calls a model or a tool, where someone set a breakpoint in adkweb.
 
 Before each such step, adkweb is asked whether the agent pauses there. If so, it gets the request or the arguments, and the
-step waits until a person decides, or the time is over. Nothing here blocks the event loop, and whatever goes wrong, the
+step waits until a person decides, or the time is over. Once adkweb has said that no breakpoint is about the run, it isn't
+asked again until it tells of a newer one. Nothing here blocks the event loop, and whatever goes wrong, the
 agent goes on as if there were no breakpoint. This file imports the standard library and google-adk only: launcher.py loads
 it in the interpreter of the agents.
 """
@@ -33,7 +34,10 @@ Decision = dict[str, Any]
 
 
 class Channel:
-    """Carries what a process asks to adkweb, and decisions back. A subclass says how to `send`."""
+    """Carries what a process asks to adkweb, and decisions back. A subclass says how to `send`. `newest` is the number of the
+    newest breakpoint that adkweb has told of."""
+
+    newest: int | None = None
 
     def __init__(self) -> None:
         self._awaited: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Future[Decision], str]] = {}
@@ -71,7 +75,8 @@ class Channel:
 @dataclass(eq=False)
 class _Run:
     """An invocation: whether it pauses at its next step, the keys of state that adkweb wants to know, and the breakpoints
-    whose condition was met at the last step. One of its steps pauses at a time. It isn't asked about until `rests_until`."""
+    whose condition was met at the last step. One of its steps pauses at a time. It isn't asked about until `rests_until`, nor
+    while the newest breakpoint is that in `none`: then none is about it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     steps: bool = False
@@ -79,6 +84,7 @@ class _Run:
     met: list[int] = field(default_factory=list)
     changed: dict[str, str] = field(default_factory=dict)  # by agent: the pause in which a request was changed
     rests_until: float = 0.0
+    none: int | None = None
 
 
 class Breakpoints(BasePlugin):
@@ -143,6 +149,8 @@ class Breakpoints(BasePlugin):
             if not self.channel.reaches(context.invocation_id):
                 return {}
             run = self._run(context.invocation_id)
+            if run.none is not None and run.none == self.channel.newest:
+                return {}
             async with run.lock:
                 if time.monotonic() < run.rests_until or getattr(context, "is_aborted", False) is True:
                     return {}
@@ -175,7 +183,7 @@ class Breakpoints(BasePlugin):
             run.keys = keys
             step |= {"keys": keys, "state": state_of(context, keys)}
             answer = await self._ask(step)
-        run.met = answer.get("met", [])
+        run.met, run.none = answer.get("met", []), answer.get("none")
         if not answer.get("pauses"):
             return {}
         run.steps = False

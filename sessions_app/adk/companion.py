@@ -7,8 +7,8 @@ ADKWEB_URL is adkweb's address, and ADKWEB_COMPANION_TOKEN has a token with the 
 names and times: which invocation runs in which session, and the name of the model or tool that it has called; and the
 versions of google-adk and of the app's package.
 
-With `Companion(breakpoints=True)`, adkweb is also asked before each step whether the agent pauses there: then people see
-what the model or the tool is to get, and may change it (breakpoints.py). For development.
+With `Companion(breakpoints=True)`, adkweb is also asked whether the agent pauses before a step: then people see what the
+model or the tool is to get, and may change it (breakpoints.py). For development.
 
 An agent doesn't notice it. Its callbacks write to memory and raise nothing. Two threads talk to adkweb, and if it is away,
 they try again less and less often. What was reported since is replaced by what is true by then.
@@ -186,6 +186,7 @@ def _breakpoints(plugin: Companion) -> Any:
     class ByCompanion(breakpoints.Channel):
         def reaches(self, invocation: str) -> bool:
             reporter = _reporter()
+            self.newest = reporter.newest if reporter else None
             return reporter is not None and reporter.reports(invocation, plugin, self)
 
         async def send(self, step: dict[str, Any]) -> dict[str, Any]:
@@ -229,6 +230,7 @@ class _Reporter:
         self._away_since = inf  # that adkweb doesn't answer
         self._channels: set[Any] = set()  # of companions with breakpoints, which have asked
         self._heard: list[str] = []  # the pauses whose decisions have been passed on
+        self.newest: int | None = None  # breakpoint that adkweb has told of
         threading.Thread(target=self._report, name="adkweb-reports", daemon=True).start()
         threading.Thread(target=self._listen, name="adkweb-commands", daemon=True).start()
         atexit.register(self._report_last)
@@ -356,8 +358,10 @@ class _Reporter:
             began = time.monotonic()
             try:
                 heard = f"&heard={','.join(self._heard)}" if self._heard else ""
-                answer = self._adkweb.ask("GET", f"/api/companion?process={self.process}{heard}")
+                newest = f"&newest={'' if self.newest is None else self.newest}"
+                answer = self._adkweb.ask("GET", f"/api/companion?process={self.process}{newest}{heard}")
                 pause, self._heard, self._away_since = 0.0, [], inf
+                self.newest = answer.get("newest", self.newest)
                 stop = answer.get("stop", [])
                 for invocation in stop:
                     with self._lock:

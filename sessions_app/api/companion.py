@@ -113,7 +113,9 @@ def step(request: HttpRequest) -> HttpResponse:
         raise Conflict from error
     ref = companions.session_of(body.invocation, body.process, account=account)
     asked = breakpoints.Step(invocation=body.invocation.invocation, **body.step.dict())
-    return answer(breakpoints.ask(ref, asked, Asker(body.process, account)) if ref else {})
+    if ref is None:
+        return answer(breakpoints.ask_of_unknown(body.invocation.app_name))
+    return answer(breakpoints.ask(ref, asked, Asker(body.process, account)))
 
 
 @router.get("/companion", include_in_schema=False)
@@ -121,14 +123,17 @@ def commands(
     request: HttpRequest,
     process: Query[Annotated[str, Field(pattern=_PROCESS)]],
     heard: Annotated[str, Field(pattern=_HEARD)] = "",
+    newest: str | None = None,
 ) -> HttpResponse:
     """Says which invocations of a process someone has asked to stop, and what people decided about its pauses, but for those
-    of which it has `heard`; 204 if there is none. live/commands.py waits then."""
+    of which it has `heard`; and the number of the newest breakpoint, if it has another one. 204 if there is nothing to say:
+    live/commands.py waits then."""
     account = actor_of(request).account
     asker = Asker(process, account)
     if heard:
         breakpoints.note_heard(asker, heard.split(","))
     stop, decided = companions.to_stop(process, account=account), breakpoints.decisions(asker)
-    if not (stop or decided):
+    is_old = newest not in (None, str(now := breakpoints.newest()))
+    if not (stop or decided or is_old):
         return HttpResponse(status=204)
-    return answer({"stop": stop} | ({"decisions": decided} if decided else {}))
+    return answer({"stop": stop} | ({"decisions": decided} if decided else {}) | ({"newest": now} if is_old else {}))

@@ -22,7 +22,8 @@ _PATH: Final = "/api/companion"
 
 Message = dict[str, Any]
 
-waiting_for: Final[dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}  # by process
+# By process. The last is the newest breakpoint that it knows of, as it says it; None if it doesn't ask.
+waiting_for: Final[dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event, str | None]]] = {}
 
 
 class Patient:
@@ -38,7 +39,8 @@ class Patient:
             return
         answer = await self._ask(scope)
         if answer[0]["status"] == 204 and len(waiting_for) < _MOST:
-            if not await _wait(parse_qs(scope["query_string"].decode("latin-1"))["process"][-1], receive):
+            said = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            if not await _wait(said["process"][-1], said.get("newest", [None])[-1], receive):
                 return
             answer = await self._ask(scope)
         for message in answer:
@@ -61,11 +63,11 @@ class Patient:
         return answer
 
 
-async def _wait(process: str, receive: Callable[[], Awaitable[Message]]) -> bool:
+async def _wait(process: str, newest: str | None, receive: Callable[[], Awaitable[Message]]) -> bool:
     """Waits until there may be a command for a process. Returns False if it has gone away."""
     if before := waiting_for.get(process):
         before[1].set()
-    here = asyncio.get_running_loop(), asyncio.Event()
+    here = asyncio.get_running_loop(), asyncio.Event(), newest
     waiting_for[process] = here
     if Commands.current:
         Commands.current.wake()
@@ -86,7 +88,7 @@ async def _left(receive: Callable[[], Awaitable[Message]]) -> None:
 
 
 def _tell(process: str) -> None:
-    loop, told = waiting_for.get(process, (None, None))
+    loop, told, _newest = waiting_for.get(process, (None, None, None))
     if loop and told and not loop.is_closed():
         loop.call_soon_threadsafe(told.set)
 
@@ -117,10 +119,12 @@ class Commands(Ticker):
         super().run()
 
     def tick(self) -> float:
-        """Tells those that wait and have something to stop, or to let go on."""
+        """Tells those that wait and have something to stop, or to let go on, or a new breakpoint to ask about."""
         if not waiting_for:
             return REST_SECONDS
-        for process in (companions.told() | breakpoints.told()) & waiting_for.keys():
+        new = (None, str(breakpoints.newest()))
+        asks = {process for process, (_loop, _told, newest) in [*waiting_for.items()] if newest not in new}
+        for process in (companions.told() | breakpoints.told() | asks) & waiting_for.keys():
             _tell(process)
         return LOOK_SECONDS
 

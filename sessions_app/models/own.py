@@ -257,6 +257,10 @@ class BreakpointQuerySet(models.QuerySet["Breakpoint"]):
         """Returns those at which the agent pauses in a session: its own, and those of its app."""
         return self.filter(where=where, app_name=app_name, digest__in=("", digest)).order_by("pk")
 
+    def newest(self) -> int:
+        """Returns the number of the newest one of all; 0 if there is none."""
+        return self.order_by("-pk").values_list("pk", flat=True).first() or 0
+
 
 class Breakpoint(models.Model):
     """Where an agent pauses: before it calls a `model` or a `tool`, or when a condition on `state` becomes true.

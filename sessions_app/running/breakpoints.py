@@ -1,6 +1,7 @@
 """Decides where agents pause, and what happens then: breakpoints, which people set, and pauses, which they end.
 
 An agent's process asks before each step (adk/breakpoints.py): by its companion, or in the stream of a run of adkweb's own.
+It asks no more once no breakpoint is about its session, until another one is the `newest`.
 
     ask(ref, step)                                 # {"pauses": True}, then with the request: {"seconds": 600.0}
     decide(ref, pause.id, "continue", args={"city": "Porto"}, actor=actor)
@@ -75,15 +76,18 @@ class Asker:
 
 def ask(ref: SessionRef, step: Step, asker: Asker) -> dict[str, Any]:
     """Returns what an agent's process does before a step: the `keys` of state that it must say, or whether it `pauses`, and
-    then for how many `seconds`, with the `refusal` that a tool's result is then, if someone must decide about it."""
+    then for how many `seconds`, with the `refusal` that a tool's result is then, if someone must decide about it. If no
+    breakpoint is about the session, it's enough to ask again when the newest one isn't that in `none` any longer."""
+    before_all = newest()  # one that is set while this looks is newer
     if not settings.BREAKPOINTS:
-        return {}
+        return {"none": before_all}
     where, digest = registry.identity(ref.source), digest_of(*ref[1:])
     before = Pause.objects.filter(where=where, digest=digest, invocation=step.invocation, over=False)
     if not step.pause:
         if before.exists() and before.end():  # it went on by itself
             _tell(ref)
-        return _pauses(ref, step, list(Breakpoint.objects.about(where, ref.app_name, digest)))
+        rows = list(Breakpoint.objects.about(where, ref.app_name, digest))
+        return _pauses(ref, step, rows) | ({} if rows or step.steps else {"none": before_all})
     refusal = _REFUSAL if step.kind == TOOL and approval.held_tools(ref.source, ref.app_name, [step.name]) else ""
     now, request = time.time(), json.dumps(_read(step.request))
     if len(request) > MOST_LENGTH:
@@ -117,6 +121,18 @@ def ask(ref: SessionRef, step: Step, asker: Asker) -> dict[str, Any]:
         return {}
     _tell(ref)
     return {"seconds": SECONDS, "refusal": refusal}
+
+
+def ask_of_unknown(app_name: str) -> dict[str, Any]:
+    """Returns what `ask` does for a session that no source has, or not yet: its agent doesn't pause."""
+    before_all = newest()
+    there = settings.BREAKPOINTS and Breakpoint.objects.filter(app_name=app_name).exists()
+    return {} if there else {"none": before_all}
+
+
+def newest() -> int:
+    """Returns the number of the newest breakpoint; 0 if there is none, or this adkweb allows none."""
+    return Breakpoint.objects.newest() if settings.BREAKPOINTS else 0
 
 
 def _read(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,15 +77,15 @@ class Stream:
     """The open `/run_sse` of an ADK server: iterate over it for the events. `close` ends the agent's run, from any thread.
 
     `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it, or
-    not any longer, and `done` when it has said everything. `continues` tells whether it is to go on without a message. If it
-    `asks`, a child of adkweb also yields what it asks before each step (launcher.py)."""
+    not any longer, and `done` when it has said everything. `continues` tells whether it is to go on without a message. With
+    the number of the newest breakpoint, a child of adkweb also yields what it asks before a step (launcher.py)."""
 
-    def __init__(self, server: Server, body: Mapping[str, Any], *, asks: bool = False) -> None:
+    def __init__(self, server: Server, body: Mapping[str, Any], *, newest: int | None = None) -> None:
         self._server = server
         self._path = urlsplit(server.url).path.rstrip("/") + "/run_sse"
         self._headers = {**server.headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
-        if asks:
-            self._headers["X-Adkweb-Breakpoints"] = "on"
+        if newest is not None:
+            self._headers["X-Adkweb-Breakpoints"] = str(newest)
         self._body = json.dumps(body).encode()
         self.continues = "newMessage" not in body
         self._socket: socket.socket | None = None

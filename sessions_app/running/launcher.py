@@ -38,8 +38,8 @@ SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
 PROOF: Final = (
     "/adkweb/proof"  # what adkweb asks for before it sends the token: another server may have this port by now
 )
-ANSWER: Final = "/adkweb/answer"  # what adkweb answers to what an agent asks before a step, and what people decide
-ASKS: Final = b"x-adkweb-breakpoints"  # the header of a run that asks
+ANSWER: Final = "/adkweb/answer"  # what adkweb answers to what an agent asks before a step, what people decide, and more
+ASKS: Final = b"x-adkweb-breakpoints"  # the header of a run that asks: the newest breakpoint
 LEAVE: Final = "/adkweb/leave"  # what adkweb asks for when nothing runs that it wants to keep
 TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locked file
 
@@ -193,7 +193,8 @@ class Gate:
             return await PlainTextResponse("adkweb has ended.", 503)(scope, receive, send)
         if scope.get("method") == "POST" and scope["path"] in (LEAVE, ANSWER):
             return await (await self._told(Request(scope, receive)))(scope, receive, send)
-        if ASKS in dict(scope["headers"]):
+        if newest := dict(scope["headers"]).get(ASKS):
+            self.channel.newest = int(newest)
             send, says = _streaming(send)
             _stream.set(says)  # in the context of this request only
         task = asyncio.current_task()
@@ -209,8 +210,11 @@ class Gate:
 
     async def _told(self, request: Request) -> Response:
         if request.url.path == ANSWER:
-            decided = await request.json()
-            self.channel.decide(decided["number"], decided["answer"])
+            said = await request.json()
+            if "newest" in said:
+                self.channel.newest = said["newest"]
+            else:
+                self.channel.decide(said["number"], said["answer"])
         elif self._running:
             return PlainTextResponse("An agent is running.", 409)
         else:

@@ -241,18 +241,20 @@ def _waiting(ref: SessionRef) -> Any:
 
 @dataclass
 class _Held:
-    """A run of this process: its server and open stream, and the reason why this process has lost its job."""
+    """A run of this process: its server and open stream, the newest breakpoint that the server knows of, None if it doesn't
+    ask, and the reason why this process has lost its job."""
 
     server: Server
     stream: Stream
     beat: runner.Beat
+    newest: int | None
     lost: Lost | None = None
 
 
 class _Watch(Ticker):
     """The thread that closes the streams of runs when someone asks their agents to stop, or this process loses their jobs;
-    that passes on what people decided about an agent at a breakpoint; and that tells what agents said last, when they
-    pause. There is one while agents run."""
+    that passes on which breakpoint is the newest, and what people decided about an agent at one; and that tells what agents
+    said last, when they pause. There is one while agents run."""
 
     current: ClassVar["_Watch | None"] = None
 
@@ -285,6 +287,11 @@ class _Watch(Ticker):
                 run.lost = lost
             if run.lost or number in stopped:
                 run.stream.close()
+        newest = breakpoints.newest()
+        for run in held.values():
+            if run.newest not in (None, newest):
+                run.newest = newest
+                _tell_child(run.server, {"newest": newest})
         for pause in Pause.objects.decided().filter(run__in=held):
             _answer(held[pause.run].server, pause.id.hex, json.loads(pause.decision))  # type: ignore[index]
             Pause.objects.filter(pk=pause.pk).end()
@@ -345,14 +352,15 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], server: Server, beat:
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
     updates = {UPDATES: task["updates"]} if task.get("updates") else {}
     body = {**names, **message, "streaming": True, "customMetadata": {NOTE: job.pk.hex, **updates}}
-    stream = Stream(server, body, asks=bool(settings.BREAKPOINTS) and not server.is_remote)
+    newest = breakpoints.newest() if settings.BREAKPOINTS and not server.is_remote else None
+    stream = Stream(server, body, newest=newest)
     beat(Progress(step=SENT))
     if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent
         job.refresh_from_db()
         return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=False)
     job.step = SENT
     broadcast.tell("queued", ref)
-    heard, why, held = False, "", _Held(server, stream, beat)
+    heard, why, held = False, "", _Held(server, stream, beat, newest)
     connections.close_all()  # an agent may run for hours, and a database has few
     with _watched(job, held):
         try:
@@ -388,8 +396,12 @@ def _answer_step(ref: SessionRef, job: Job, server: Server, asked: dict[str, Any
 
 
 def _answer(server: Server, number: str, answer: dict[str, Any]) -> None:
+    _tell_child(server, {"number": number, "answer": answer})
+
+
+def _tell_child(server: Server, said: dict[str, Any]) -> None:
     with suppress(AgentError):  # it has ended
-        tell(server, "/adkweb/answer", {"number": number, "answer": answer})
+        tell(server, "/adkweb/answer", said)
 
 
 def _reason(error: AgentError, server: Server, stream: Stream) -> str:

@@ -57,8 +57,8 @@ app = App(name="own", root_agent=root_agent, plugins=[adkweb.Companion()])
 import adkweb
 from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
-from helper.agent import Echo, add, count
-first = LlmAgent(name="first", model=Echo(), tools=[add, count])
+from helper.agent import Echo, add, count, pause
+first = LlmAgent(name="first", model=Echo(), tools=[add, count, pause])
 root_agent = SequentialAgent(name="debug", sub_agents=[first])
 app = App(name="debug", root_agent=root_agent, plugins=[adkweb.Companion(breakpoints=True)])
 """,
@@ -286,6 +286,20 @@ def test_an_agent_with_a_companion_pauses_and_its_tool_gets_what_someone_changed
         until(lambda: at_work(pausing) is None)
     assert results(pausing, "count") == [{"counted": 1}]
     assert [row.call != "" for row in Pause.objects.filter(names__contains=pausing.session_id)] == [True]
+
+
+def test_a_breakpoint_that_is_set_while_an_agent_runs_is_met(
+    web: Web, new_session: Callable[[str], SessionRef], settings: Any
+) -> None:
+    settings.BREAKPOINTS = True
+    ref = new_session("debug")
+    with web.running(ref, "pause count", seconds=2):
+        until(lambda: at_work(ref) and at_work(ref).name == "pause")
+        breakpoints.add(ref, "tool", name="count", actor=SYSTEM)
+        pause = paused(ref)
+        assert pause.name == "count"
+        breakpoints.decide(ref, pause.id, "continue", actor=SYSTEM)
+        until(lambda: at_work(ref) is None)
 
 
 def test_stop_ends_a_run_that_pauses_at_once_and_without_its_tool(web: Web, pausing: SessionRef) -> None:

@@ -304,8 +304,8 @@ def step(of: Program, process: str = A, **changes: Any) -> Any:
 def test_a_decision_goes_only_to_the_process_that_pauses(ref: SessionRef, settings: Any) -> None:
     settings.BREAKPOINTS = True
     one, other, number = program(), program(name="other"), "1" * 32
-    assert step(one).json() == {"met": [], "pauses": False}
-    assert step(program("booking*", "booking")).json() == {}  # this app isn't its
+    assert step(one).json() == {"met": [], "pauses": False, "none": 0}
+    assert step(program("booking*", "booking")).json() == {"none": 0}  # this app isn't its
     breakpoints.add(ref, "tool", name="pay", actor=SYSTEM)
     assert step(one, name="look").json()["pauses"] is False
     assert step(one).json()["pauses"] is True
@@ -321,7 +321,21 @@ def test_a_decision_goes_only_to_the_process_that_pauses(ref: SessionRef, settin
     assert one.get(address).json() == {"stop": [], "decisions": {number: {"go": "step", "args": {"eur": 5}}}}
     assert one.get(f"{address}&heard={number}").status == 204
     settings.BREAKPOINTS = False
-    assert step(one, steps=True).json() == {}
+    assert step(one, steps=True).json() == {"none": 0}
+
+
+def test_a_companion_hears_when_there_is_a_new_breakpoint(ref: SessionRef, settings: Any) -> None:
+    settings.BREAKPOINTS = True
+    one, address = program(), f"/api/companion?process={A}"
+    report(one)
+    assert one.get(f"{address}&newest=").json() == {"stop": [], "newest": 0}
+    assert one.get(f"{address}&newest=0").status == 204
+    row = breakpoints.add(SessionRef(*ref[:2], "zoe", "s9"), "tool", actor=SYSTEM)
+    assert one.get(address).status == 204  # one of before doesn't ask
+    assert one.get(f"{address}&newest=0").json() == {"stop": [], "newest": row.pk}
+    assert step(one).json() == {"met": [], "pauses": False, "none": row.pk}
+    breakpoints.add(ref, "tool", name="other", actor=SYSTEM)
+    assert step(one).json() == {"met": [], "pauses": False}  # it asks before each step from now on
 
 
 def test_a_condition_gets_only_the_keys_that_it_names(ref: SessionRef, settings: Any) -> None:

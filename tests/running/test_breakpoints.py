@@ -135,6 +135,29 @@ def test_an_agent_pauses_when_a_condition_becomes_true(ref: SessionRef) -> None:
     assert len(responses(ref, "count")) == 3
 
 
+@pytest.mark.guarantee("Agents", "An agent asks about breakpoints once in a run without any, and meets a new one.")
+def test_a_run_without_breakpoints_asks_once_and_meets_a_new_one(
+    source: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BREAKPOINTS = True
+    ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 2}, actor=SYSTEM)
+    asked, ask = [], breakpoints.ask
+
+    def noted(*given: Any) -> Any:
+        asked.append(given)
+        return ask(*given)
+
+    monkeypatch.setattr(breakpoints, "ask", noted)
+    job = runs.say(ref, "count count count pause count", actor=ALICE)
+    until(lambda: len(responses(ref, "count")) == 3)
+    assert len(asked) == 1
+    breakpoints.add(ref, "tool", name="count", actor=ALICE)
+    pause = paused(ref)
+    assert (pause.name, len(responses(ref, "count"))) == ("count", 3)
+    breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
+    assert ended(job).state == "done"
+
+
 def test_what_is_hidden_stays_hidden_and_is_sent_unless_it_is_changed(ref: SessionRef) -> None:
     for kind, pattern in (("key", "counted"), ("key", "n")):
         mask_rules.create("helper", kind, pattern, actor=ALICE)
