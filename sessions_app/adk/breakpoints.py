@@ -21,7 +21,6 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
 ASK_SECONDS: Final = 3.0  # that adkweb may take to say whether the agent pauses
-LATE_SECONDS: Final = 3.0  # that a decision may be on its way
 REST_SECONDS: Final = 15.0  # in which adkweb isn't asked, once it didn't answer
 TEXT_LENGTH: Final = 50_000  # characters of an instruction or a message
 PART_LENGTH: Final = 5_000  # of any other part of a conversation
@@ -34,8 +33,8 @@ Decision = dict[str, Any]
 
 
 class Channel:
-    """Carries what a process asks to adkweb, and decisions back. A subclass says how to `send`. `newest` is the number of the
-    newest breakpoint that adkweb has told of."""
+    """Carries what a process asks to adkweb, and decisions back. A subclass says how to `send`. `newest` is the number of
+    the newest breakpoint that adkweb has told of."""
 
     newest: int | None = None
 
@@ -75,8 +74,8 @@ class Channel:
 @dataclass(eq=False)
 class _Run:
     """An invocation: whether it pauses at its next step, the keys of state that adkweb wants to know, and the breakpoints
-    whose condition was met at the last step. One of its steps pauses at a time. It isn't asked about until `rests_until`, nor
-    while the newest breakpoint is that in `none`: then none is about it."""
+    whose condition was met at the last step. One of its steps pauses at a time. It isn't asked about until `rests_until`,
+    nor while the newest breakpoint is that in `none`: then none is about it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     steps: bool = False
@@ -119,12 +118,15 @@ class Breakpoints(BasePlugin):
     async def before_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any
     ) -> dict[str, Any] | None:
-        """Pauses before a tool is called, and changes its arguments as someone decided; or doesn't call it."""
+        """Pauses before a tool is called, and changes its arguments as someone decided; or doesn't call it, and returns what
+        someone gave as its result."""
         about = ("tool", str(tool.name), str(tool_context.function_call_id or ""))
         decision = await self._decision(tool_context, about, lambda: arguments_of(tool, tool_args))
         with suppress(Exception):
             if decision.get("go") in ("stop", "refuse"):
                 return {"error": str(decision.get("why") or "The run was stopped before this tool was called.")}
+            if isinstance(result := decision.get("result"), dict):
+                return result
             if isinstance(args := decision.get("args"), dict):
                 tool_args.clear()
                 tool_args.update(args)
@@ -192,15 +194,21 @@ class Breakpoints(BasePlugin):
         return decision
 
     async def _wait(self, step: Step, describe: Callable[[], Any]) -> Decision:
-        """Waits for a person's decision, or until the time is over."""
+        """Waits for a person's decision, or until the time is over. Then adkweb says what that means; if it's away, a tool
+        that needs a second person is refused."""
         number = uuid.uuid4().hex
         awaited = self.channel.awaits(number, step["invocation"])
         try:
             answer = await self._ask({**step, "pause": number, "request": describe()})
             if not (seconds := answer.get("seconds")):
                 return {}
-            await asyncio.wait({awaited}, timeout=seconds + LATE_SECONDS)
-            decision = awaited.result() if awaited.done() else {"go": "away"}
+            await asyncio.wait({awaited}, timeout=seconds)
+            decision: Decision = {"go": "away"}
+            if awaited.done():
+                decision = awaited.result()
+            else:
+                with suppress(Exception):
+                    decision = (await self._ask({**step, "pause": number, "over": True}))["decision"]
             if decision.get("go") == "away" and (why := answer.get("refusal")):
                 return {"go": "refuse", "why": why}
             return {**decision, "pause": number}

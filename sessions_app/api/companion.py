@@ -90,6 +90,7 @@ class Step(Schema):
     keys: list[str] = Field(default=[], max_length=10_000)
     state: dict[str, Any] = Field(default={})
     pause: str = Field(default="", pattern="^([0-9a-f]{32})?$")
+    over: bool = False
     request: dict[str, Any] = Field(default={})
 
 

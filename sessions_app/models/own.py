@@ -311,7 +311,7 @@ class Pause(models.Model):
     report; of adkweb's own, `run` is the job. `request` is what the model or the tool is to get, as JSON, as long as someone
     may look at it. At `until`, the agent goes on by itself, or the tool is refused, with the words in `refusal`. `decision`
     is what its process gets, as JSON; `proposed` is one that waits for a second person. What someone `changed` stays: for
-    each of instruction, message and args, the old and the new value.
+    each of instruction, message and args, the old and the new value, and the result that someone gave in a tool's place.
     """
 
     id = models.UUIDField(primary_key=True)

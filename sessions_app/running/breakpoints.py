@@ -13,7 +13,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -43,6 +43,7 @@ KINDS: Final = (MODEL, TOOL, STATE)
 NAME_LENGTH: Final = 128
 MOST_LENGTH: Final = 1_000_000  # characters of a request
 TEXT_LENGTH: Final = 100_000  # characters of what someone changes
+_PARTS: Final = {"args": ("functionCall", "args"), "result": ("functionResponse", "response")}  # of an event
 _REFUSAL: Final = "This tool was not run: its call needs a second person, and nobody decided in time."
 
 
@@ -50,7 +51,7 @@ _REFUSAL: Final = "This tool was not run: its call needs a second person, and no
 class Step:
     """A step before which an agent's process asks whether it pauses: it calls a `model`, or a `tool`. `steps` says that
     someone let it go on to here, `met` which conditions were met at its last step, and `state` has the values of `keys`.
-    With a `pause`, it pauses, and `request` is what the model or the tool is to get."""
+    With a `pause`, it pauses, and `request` is what the model or the tool is to get, until the time is `over`."""
 
     invocation: str
     kind: str
@@ -62,6 +63,7 @@ class Step:
     keys: Sequence[str] = ()
     state: Mapping[str, Any] = field(default_factory=dict)
     pause: str = ""
+    over: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -76,8 +78,9 @@ class Asker:
 
 def ask(ref: SessionRef, step: Step, asker: Asker) -> dict[str, Any]:
     """Returns what an agent's process does before a step: the `keys` of state that it must say, or whether it `pauses`, and
-    then for how many `seconds`, with the `refusal` that a tool's result is then, if someone must decide about it. If no
-    breakpoint is about the session, it's enough to ask again when the newest one isn't that in `none` any longer."""
+    then for how many `seconds`, with the `refusal` that a tool's result is then, if someone must decide about it and adkweb
+    is away. After that time, it's the `decision`: nothing that someone changed or proposed is passed over. If no breakpoint
+    is about the session, it's enough to ask again when the newest one isn't that in `none` any longer."""
     before_all = newest()  # one that is set while this looks is newer
     if not settings.BREAKPOINTS:
         return {"none": before_all}
@@ -88,7 +91,9 @@ def ask(ref: SessionRef, step: Step, asker: Asker) -> dict[str, Any]:
             _tell(ref)
         rows = list(Breakpoint.objects.about(where, ref.app_name, digest))
         return _pauses(ref, step, rows) | ({} if rows or step.steps else {"none": before_all})
-    refusal = _REFUSAL if step.kind == TOOL and approval.held_tools(ref.source, ref.app_name, [step.name]) else ""
+    if step.over:
+        return {"decision": _at_last(ref, step)}
+    refusal = _REFUSAL if _needs_second(ref, step) else ""
     now, request = time.time(), json.dumps(_read(step.request))
     if len(request) > MOST_LENGTH:
         raise Invalid(_("This can have up to %(n)s characters.") % {"n": MOST_LENGTH}, field="request")
@@ -121,6 +126,21 @@ def ask(ref: SessionRef, step: Step, asker: Asker) -> dict[str, Any]:
         return {}
     _tell(ref)
     return {"seconds": SECONDS, "refusal": refusal}
+
+
+def _at_last(ref: SessionRef, step: Step) -> dict[str, Any]:
+    """Ends a pause whose time is over. Returns what someone has decided by then, or what follows if no one has."""
+    where, digest = registry.identity(ref.source), digest_of(*ref[1:])
+    pause = Pause.objects.filter(where=where, digest=digest, pk=uuid.UUID(hex=step.pause))
+    pause.update(until=0.0)  # from here on, nobody can
+    row, decision = pause.first(), {"go": "continue"}
+    if row and row.decision:
+        decision = json.loads(row.decision)
+    elif _needs_second(ref, step) or (row and (row.refusal or row.proposed)):
+        decision = {"go": "refuse", "why": _REFUSAL}
+    pause.end()
+    _tell(ref)
+    return decision
 
 
 def ask_of_unknown(app_name: str) -> dict[str, Any]:
@@ -198,7 +218,8 @@ def _tell(ref: SessionRef) -> None:
 @dataclass(frozen=True, slots=True)
 class Paused:
     """A step before which an agent pauses, as someone may see it. `args`, `instruction` and `message` can be changed unless
-    they are None. `proposed` is a change that waits for a second person, and `applies` tells whether the reader is one."""
+    they are None. `proposed` is a change of what it `proposes`, args or result, which waits for a second person, as the
+    reader is if it `applies`."""
 
     of: Pause
     agent: str
@@ -212,6 +233,7 @@ class Paused:
     left_out: int
     tools: list[tuple[str, str]]
     needs_second: bool
+    proposes: str
     proposed: Any
     applies: bool
 
@@ -227,7 +249,7 @@ class Paused:
 
     @property
     def proposed_text(self) -> str:
-        """Returns the arguments that were proposed as JSON."""
+        """Returns what was proposed as JSON."""
         return dumps(self.proposed, 2)
 
     @property
@@ -261,12 +283,12 @@ def _seen(ref: SessionRef, row: Pause, actor: Actor) -> Paused:
         name: None if request[name] is None else _words(request[name], ref, actor)
         for name in ("instruction", "message")
     }
-    proposed = json.loads(row.proposed).get("args") if row.proposed else None
+    ((proposes, proposed),) = json.loads(row.proposed).items() if row.proposed else (("", None),)
     return Paused(
         row,
         _words(row.agent, ref, actor),
         _words(row.name, ref, actor),
-        _args(row, request["args"], ref, actor),
+        _value(row, "args", request["args"], ref, actor),
         _words(request["cut"] or "", ref, actor),
         **texts,
         begins=_words(request["begins"] or "", ref, actor),
@@ -276,7 +298,8 @@ def _seen(ref: SessionRef, row: Pause, actor: Actor) -> Paused:
             (_words(each["name"], ref, actor), _words(each["description"], ref, actor)) for each in request["tools"]
         ],
         needs_second=_needs_second(ref, row),
-        proposed=_args(row, proposed, ref, actor),
+        proposes=proposes,
+        proposed=_value(row, proposes, proposed, ref, actor),
         applies=bool(row.proposed) and _is_second(row, actor),
     )
 
@@ -285,15 +308,16 @@ def _words(text: Any, ref: SessionRef, actor: Actor) -> str:
     return shown_words(str(text), actor, ref.app_name)
 
 
-def _args(row: Pause, args: Any, ref: SessionRef, actor: Actor) -> Any:
-    """Returns the arguments of a call as an actor sees them."""
-    if args is None:
-        return None
-    event = {"content": {"parts": [{"functionCall": {"id": row.call, "name": row.name, "args": args}}]}}
-    return shown(event, actor, ref.app_name, "event")["content"]["parts"][0]["functionCall"].get("args", {})
+def _value(row: Pause, what: str, value: Any, ref: SessionRef, actor: Actor) -> Any:
+    """Returns the arguments or the result of a call, or a text of a model's request, as an actor sees it."""
+    if value is None or what not in _PARTS:
+        return None if value is None else _words(value, ref, actor)
+    part, name = _PARTS[what]
+    event = {"content": {"parts": [{part: {"id": row.call, "name": row.name, name: value}}]}}
+    return shown(event, actor, ref.app_name, "event")["content"]["parts"][0][part].get(name, {})
 
 
-def _needs_second(ref: SessionRef, row: Pause) -> bool:
+def _needs_second(ref: SessionRef, row: Pause | Step) -> bool:
     return row.kind == TOOL and bool(approval.held_tools(ref.source, ref.app_name, [row.name]))
 
 
@@ -301,18 +325,18 @@ def _is_second(row: Pause, actor: Actor) -> bool:
     return actor.account.startswith("person ") and not actor.is_same(row.proposed_by, row.proposed_account)
 
 
-def decide(
-    ref: SessionRef,
-    pause: str,
-    go: str,
-    *,
-    args: Any = None,
-    instruction: str | None = None,
-    message: str | None = None,
-    actor: Actor,
-) -> None:
+class Given(TypedDict, total=False):
+    """What someone changes of a request, or the `result` in a tool's place. None leaves it as it is."""
+
+    args: Any
+    result: Any
+    instruction: str | None
+    message: str | None
+
+
+def decide(ref: SessionRef, pause: str, go: str, *, actor: Actor, **given: Unpack[Given]) -> None:
     """Lets an agent go on: `continue`, `step` to its next step, or `apply` what someone else has proposed. What is given is
-    changed first; None leaves it as it is.
+    changed first. With a `result`, the tool doesn't run, and this is what the agent gets from it.
 
     Raises NotAllowed; Conflict if someone else decided, or the time is over; Invalid for what it can't be, with its `field`;
     Held if the tool needs a second person, who then finds the change on the session's page."""
@@ -323,23 +347,24 @@ def decide(
         raise Conflict(_decided_already(ref, pause))
     if go not in ("continue", "step", "apply"):
         raise Invalid(_("Continue, or step to the next stop."))
-    changes = [] if go == "apply" else _changes(ref, row, args, instruction, message, actor)
+    changes = [] if go == "apply" else _changes(ref, row, given, actor)
     by = actor.name
     if go == "apply":
         if not row.proposed or not _is_second(row, actor):
             raise NotAllowed(_("This needs a second person: its author can't apply it."))
-        changes = [{"what": "args", "old": json.loads(row.request)["args"], "new": json.loads(row.proposed)["args"]}]
+        old = json.loads(row.request)
+        changes = [{"what": what, "old": old.get(what), "new": new} for what, new in json.loads(row.proposed).items()]
         by = f"{row.proposed_by}, {actor.name}"
     elif changes and row.kind == TOOL and actor is not SYSTEM and _needs_second(ref, row):
-        raise _proposed(ref, row, changes[0]["new"], actor)
+        raise _proposed(ref, row, {changes[0]["what"]: changes[0]["new"]}, actor)
     decision = {"go": "continue" if go == "apply" else go, **{each["what"]: each["new"] for each in changes}}
     fields = {"decision": json.dumps(decision), "decided_by": by, "decided": time.time()}
     with transaction.atomic():
-        seen = [
-            (each["what"], *(_text(row, each["what"], each[side], ref) for side in ("old", "new"))) for each in changes
-        ]
         texts = {
-            f"{side}_{what}": text for what, *both in seen for side, text in zip(("old", "new"), both, strict=True)
+            f"{side}_{each['what']}": _text(row, each["what"], each[side], ref)
+            for each in changes
+            for side in ("old", "new")
+            if each[side] is not None
         }
         record("step-continued", by, ref=ref, **{row.kind: row.name}, **texts)
         if (
@@ -351,36 +376,45 @@ def decide(
     _tell(ref)
 
 
-def _changes(
-    ref: SessionRef, row: Pause, args: Any, instruction: str | None, message: str | None, actor: Actor
-) -> list[dict[str, Any]]:
+def _changes(ref: SessionRef, row: Pause, given: Given, actor: Actor) -> list[dict[str, Any]]:
     """Returns what someone changes of a request. Raises Invalid."""
     request, changes = json.loads(row.request), []
-    for what, text in (("instruction", instruction), ("message", message)):
+    for what, text in (("instruction", given.get("instruction")), ("message", given.get("message"))):
         if text is None or request[what] is None:
             continue
         if len(text) > TEXT_LENGTH:
             raise Invalid(_("This can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field=what)
         if (new := typed_words(text, request[what], actor, ref.app_name)) != request[what]:
             changes.append({"what": what, "old": request[what], "new": new})
-    if args is not None and request["args"] is not None:
-        if not isinstance(args, dict):
-            raise Invalid(_("The arguments must be a JSON object."), field="args")
-        if len(dumps(args)) > TEXT_LENGTH:
-            raise Invalid(_("This can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="args")
-        new = typed_value(args, _args(row, request["args"], ref, actor), request["args"], actor, ref.app_name)
-        if not same(new, request["args"]):
-            changes.append({"what": "args", "old": request["args"], "new": new})
+    if (args := given.get("args")) is not None and (old := request["args"]) is not None:
+        _check_object("args", args, _("The arguments must be a JSON object."))
+        new = typed_value(args, _value(row, "args", old, ref, actor), old, actor, ref.app_name)
+        if not same(new, old):
+            changes.append({"what": "args", "old": old, "new": new})
+    if (result := given.get("result")) is not None and row.kind == TOOL:
+        _check_object("result", result, _("The result must be a JSON object."))
+        check_unmasked(result, actor, ref.app_name)
+        if changes:
+            words = _("With a result, the tool doesn't run. Change the arguments, or give a result.")
+            raise Invalid(words, field="result")
+        changes.append({"what": "result", "old": None, "new": result})
     return changes
 
 
-def _proposed(ref: SessionRef, row: Pause, args: Any, actor: Actor) -> Held:
-    """Keeps other arguments until a second person applies them, and returns the error to raise."""
-    fields = {"proposed": json.dumps({"args": args}), "proposed_by": actor.name, "proposed_account": actor.account}
+def _check_object(field: str, value: Any, words: str) -> None:
+    if not isinstance(value, dict):
+        raise Invalid(words, field=field)
+    if len(dumps(value)) > TEXT_LENGTH:
+        raise Invalid(_("This can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field=field)
+
+
+def _proposed(ref: SessionRef, row: Pause, new: Mapping[str, Any], actor: Actor) -> Held:
+    """Keeps other arguments, or a result, until a second person applies them, and returns the error to raise."""
+    fields = {"proposed": json.dumps(new), "proposed_by": actor.name, "proposed_account": actor.account}
     with transaction.atomic():
         record("proposed", actor.name, ref=ref, tools=[row.name])
         if not Pause.objects.waiting().filter(pk=row.pk, proposed="").update(**fields):
-            raise Conflict(_("Someone has proposed other arguments already."))
+            raise Conflict(_("Someone has proposed a change already."))
     _tell(ref)
     words = _("%(tools)s: needs a second person. Another operator has to apply the change on this page.")
     return Held(words % {"tools": row.name}, tools=[row.name])
@@ -401,7 +435,8 @@ def _is_id(text: str) -> bool:
 
 
 def _text(row: Pause, what: str, value: Any, ref: SessionRef) -> str:
-    return dumps(_args(row, value, ref, PEOPLE)) if what == "args" else _words(value, ref, PEOPLE)
+    seen = _value(row, what, value, ref, PEOPLE)
+    return dumps(seen) if what in _PARTS else str(seen)
 
 
 # --- What was changed -------------------------------------------------------------------------------------------------
@@ -409,7 +444,8 @@ def _text(row: Pause, what: str, value: Any, ref: SessionRef) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What someone changed of a request before the agent went on: `what` is instruction, message or args."""
+    """What someone changed of a request before the agent went on: `what` is instruction, message or args; or result, without
+    an `old` one: the tool didn't run."""
 
     what: str
     old: Any
@@ -445,10 +481,7 @@ def of_pause(row: Pause, ref: SessionRef, *, actor: Actor) -> list[Changed]:
     actor.check_sees(ref)
     result = []
     for each in json.loads(row.changed):
-        old, new = (
-            _args(row, each[side], ref, actor) if each["what"] == "args" else _words(each[side], ref, actor)
-            for side in ("old", "new")
-        )
+        old, new = (_value(row, each["what"], each[side], ref, actor) for side in ("old", "new"))
         result.append(Changed(each["what"], old, new, row.decided_by, row.decided))
     return result
 

@@ -38,7 +38,7 @@ SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
 PROOF: Final = (
     "/adkweb/proof"  # what adkweb asks for before it sends the token: another server may have this port by now
 )
-ANSWER: Final = "/adkweb/answer"  # what adkweb answers to what an agent asks before a step, what people decide, and more
+ANSWER: Final = "/adkweb/answer"  # what adkweb says about breakpoints: its answers, and what people decide
 ASKS: Final = b"x-adkweb-breakpoints"  # the header of a run that asks: the newest breakpoint
 LEAVE: Final = "/adkweb/leave"  # what adkweb asks for when nothing runs that it wants to keep
 TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locked file

@@ -1,5 +1,7 @@
 """Breakpoints of a session and its app, and what people decide about an agent that pauses at one."""
 
+from typing import Any
+
 from django.forms import HiddenInput
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
@@ -20,6 +22,7 @@ class ResumeForm(Form):
     pause = Text(widget=HiddenInput)
     go = Text(widget=HiddenInput)
     args = Text()
+    result = Text()
     instruction = Text()
     message = Text()
 
@@ -36,13 +39,23 @@ def resume(request: HttpRequest, **names: str) -> HttpResponse:
             runs.stop(ref, actor=actor(request))
             return back(request, ref)
         texts = {name: given[name].replace("\r\n", "\n") for name in ("instruction", "message") if name in request.POST}
-        args = loads(given["args"]) if "args" in request.POST else None
-        breakpoints.decide(ref, given["pause"], given["go"], args=args, **texts, actor=actor(request))
+        values = {
+            "args": _read("args", given["args"]) if "args" in request.POST else None,
+            "result": _read("result", given["result"]) if given["result"].strip() else None,
+        }
+        breakpoints.decide(ref, given["pause"], given["go"], **values, **texts, actor=actor(request))
     except (Held, NotFound) as error:  # a run that has just ended
         return back(request, ref, error.message)
     except (Invalid, Conflict) as error:
-        return _refused(request, ref, error, {"typed": request.POST})
+        return _refused(request, ref, error, {"typed": request.POST, "go_field": error.detail.get("field")})
     return back(request, ref)
+
+
+def _read(field: str, text: str) -> Any:
+    try:
+        return loads(text)
+    except Invalid as error:
+        raise Invalid(error.message, field=field) from error
 
 
 class BreakpointForm(Form):

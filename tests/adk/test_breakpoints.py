@@ -62,3 +62,23 @@ def test_with_a_breakpoint_or_an_older_adkweb_it_asks_before_each_call() -> None
     channel = Says(pauses=False)
     channel.newest = 3
     assert asked(channel, 5, Breakpoints(channel)) == 5
+
+
+def test_what_someone_decided_counts_when_the_time_is_over() -> None:
+    class Late(Says):
+        async def send(self, step: dict[str, Any]) -> dict[str, Any]:
+            if step.get("over"):
+                return {"decision": self.answer}
+            return {"pauses": True, "seconds": 0.1, "refusal": "No."}
+
+    args: dict[str, Any] = {"n": 1}
+
+    def call(**decision: Any) -> Any:
+        pausing = Breakpoints(Late(**decision))
+        tool = SimpleNamespace(name="pay", description="")
+        return asyncio.run(pausing.before_tool_callback(tool=tool, tool_args=args, tool_context=CONTEXT))
+
+    assert (call(go="continue", args={"n": 2}), args) == (None, {"n": 2})
+    assert call(go="continue", result={"paid": True}) == {"paid": True}
+    assert call(go="refuse", why="Two.") == {"error": "Two."}
+    assert call(go="away") == {"error": "No."}

@@ -48,7 +48,7 @@ def test_a_breakpoint_is_set_and_its_tool_gets_other_arguments(talk: Page, watch
     expect(card.locator("legend")).to_have_text("Paused before add is called")
     expect(status).to_contain_text("paused")
     assert card.locator("[data-left]").inner_text().startswith(("9:", "10:"))
-    field = card.locator("textarea")
+    field = card.get_by_label("Arguments")
     field.fill('{"n": 4')
     card.get_by_role("button", name="Continue").click()
     expect(card.locator(".formerror")).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotA
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.models import AuditRow, Breakpoint, Pause, Report
-from sessions_app.reads import at_work, timeline
+from sessions_app.reads import at_work, timeline, views
 from sessions_app.running import breakpoints, runs
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
@@ -212,13 +213,13 @@ def test_the_first_decision_counts(ref: SessionRef) -> None:
 
 
 def test_an_agent_goes_on_by_itself(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breakpoints, "SECONDS", -2.0)  # and the process waits 3 seconds longer
+    monkeypatch.setattr(breakpoints, "SECONDS", 1.0)
     breakpoints.add(ref, "tool", actor=ALICE)
     job = runs.say(ref, "count", actor=ALICE)
     pause = until(lambda: Pause.objects.first())
-    with pytest.raises(Conflict):
-        breakpoints.decide(ref, pause.pk.hex, "continue", actor=ALICE)
     assert ended(job).state == "done"
+    with pytest.raises(Conflict):
+        breakpoints.decide(ref, pause.pk.hex, "continue", args={"n": 1}, actor=ALICE)
     assert responses(ref, "count") == [{"counted": 1}]
 
 
@@ -243,9 +244,106 @@ def test_a_tool_that_needs_a_second_person(ref: SessionRef, monkeypatch: pytest.
     assert ended(job).state == "done"
     assert responses(ref, "add") == [{"result": 7}]
     assert AuditRow.objects.get(act="step-continued").by == "ben, carla"
-    monkeypatch.setattr(breakpoints, "SECONDS", -2.0)
+    job = runs.say(ref, "add", actor=ben)
+    pause = paused(ref)
+    with pytest.raises(Held):
+        breakpoints.decide(ref, pause.id, "continue", result={"result": 8}, actor=ben)
+    with pytest.raises(Conflict):
+        breakpoints.decide(ref, pause.id, "continue", args={"n": 9}, actor=carla)
+    (seen,) = breakpoints.paused(ref, actor=carla)
+    assert (seen.proposes, seen.proposed) == ("result", {"result": 8})
+    breakpoints.decide(ref, pause.id, "apply", actor=carla)
+    assert ended(job).state == "done"
+    assert responses(ref, "add")[-1] == {"result": 8}
+    monkeypatch.setattr(breakpoints, "SECONDS", 0.1)
     assert ended(runs.say(ref, "add", actor=ben)).state == "done"
     assert "second person" in responses(ref, "add")[-1]["error"]
+
+
+@pytest.mark.guarantee(
+    "Safety",
+    "When the time of a pause is over, the agent goes on as before only if no one changed or proposed anything.",
+)
+def test_a_tool_is_refused_at_the_end_if_a_change_waits_or_a_rule_came_later(
+    ref: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breakpoints, "SECONDS", 2.0)
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "add", actor=ALICE)
+    pause = paused(ref)
+    rule = approval.make(by=ALICE, tools="add")
+    with pytest.raises(Held):
+        breakpoints.decide(ref, pause.id, "continue", args={"n": 7}, actor=ALICE)
+    approval.delete(rule.pk, by=ALICE)  # the change still waits
+    assert ended(job).state == "done"
+    assert "second person" in responses(ref, "add")[-1]["error"]
+    job = runs.say(ref, "add", actor=ALICE)
+    paused(ref)
+    approval.make(by=ALICE, tools="add")
+    assert ended(job).state == "done"
+    assert "second person" in responses(ref, "add")[-1]["error"]
+
+
+def test_a_decision_that_comes_in_the_last_moment_is_passed_on(ref: SessionRef) -> None:
+    for number, is_told in (("0" * 32, False), ("1" * 32, True)):
+        step = breakpoints.Step("i1", "tool", "helper", "add", "c1", pause=number, request={"args": {}})
+        run = runs.running(ref) or runs.make(ref, [], "", actor=ALICE)
+        asker = breakpoints.Asker(run=run.pk)
+        breakpoints.ask(ref, step, asker)
+        breakpoints.decide(ref, number, "continue", args={"n": 5}, actor=ALICE)
+        if is_told:  # but the agent's process didn't hear it
+            Pause.objects.filter(pk=number).end()
+        said = breakpoints.ask(ref, replace(step, over=True), asker)
+        assert said == {"decision": {"go": "continue", "args": {"n": 5}}}
+    assert not Pause.objects.filter(over=False).exists()
+    with pytest.raises(Conflict):
+        breakpoints.decide(ref, "0" * 32, "continue", actor=ALICE)
+
+
+@BOTH
+@pytest.mark.guarantee(
+    "Agents",
+    "A result that someone gave in a tool's place is shown at the call and in the audit, and the tool didn't run.",
+)
+def test_someone_gives_the_result_and_the_tool_does_not_run(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "count", actor=ALICE)
+    pause = paused(ref)
+    for wrong in ({"result": [1]}, {"result": {"n": 1}, "args": {"n": 1}}, {"result": {"n": "x" * 100_001}}):
+        with pytest.raises(Invalid):
+            breakpoints.decide(ref, pause.id, "continue", **wrong, actor=ALICE)
+    breakpoints.decide(ref, pause.id, "continue", args={}, result={"counted": 41}, actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "count") == [{"counted": 41}]
+    assert "counted" not in views.session(ref, actor=SYSTEM).state.session
+    rows = timeline.events(ref, actor=SYSTEM).rows
+    (change,), _same = breakpoints.changed(ref, rows, actor=ALICE).values()
+    assert (change.what, change.old, change.new, change.by) == ("result", None, {"counted": 41}, ALICE.name)
+    row = AuditRow.objects.get(act="step-continued")
+    assert json.loads(row.detail) == {"tool": "count", "new_result": '{"counted":41}'}
+
+
+def test_a_result_is_also_an_answer_to_what_the_tool_asks(ref: SessionRef) -> None:
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "pay", actor=ALICE)  # which needs somebody's confirmation
+    breakpoints.decide(ref, paused(ref).id, "continue", result={}, actor=ALICE)
+    assert ended(job).state == "done"
+    assert responses(ref, "pay") == [{}]
+    assert not responses(ref, "adk_request_confirmation")
+
+
+def test_a_result_passes_the_masks(ref: SessionRef) -> None:
+    mask_rules.create("helper", "key", "n", actor=ALICE)
+    breakpoints.add(ref, "tool", actor=ALICE)
+    job = runs.say(ref, "add", actor=ALICE)
+    pause = paused(ref)
+    with pytest.raises(Invalid, match="placeholder"):
+        breakpoints.decide(ref, pause.id, "continue", result={"n": DOTS}, actor=ALICE)
+    breakpoints.decide(ref, pause.id, "continue", result={"n": 41, "m": 1}, actor=ALICE)
+    assert ended(job).state == "done"
+    (change,), _same = breakpoints.changed(ref, timeline.events(ref, actor=SYSTEM).rows, actor=ALICE).values()
+    assert change.new == {"n": DOTS, "m": 1}
+    assert "41" not in AuditRow.objects.get(act="step-continued").detail
 
 
 def test_a_pause_that_comes_after_the_end_of_its_run_is_none(ref: SessionRef) -> None:
@@ -265,8 +363,9 @@ def test_nobody_pauses_an_agent_without_the_right(ref: SessionRef, settings: Any
         breakpoints.remove(ref, breakpoint_.pk, actor=vera)
     job = runs.say(ref, "count", actor=ALICE)
     pause = paused(ref)
-    with pytest.raises(NotAllowed):
-        breakpoints.decide(ref, pause.id, "continue", actor=vera)
+    for given in ({}, {"args": {}}, {"result": {}}):
+        with pytest.raises(NotAllowed):
+            breakpoints.decide(ref, pause.id, "continue", **given, actor=vera)
     breakpoints.remove(ref, breakpoint_.pk, actor=ALICE)
     breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
     assert ended(job).state == "done"

@@ -10,6 +10,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from sessions_app.access import approval
+from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid
 from sessions_app.domain.mask_patterns import DOTS
@@ -17,6 +18,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import Breakpoint, Pause
 from sessions_app.running import breakpoints, runs
 from sessions_app.running.breakpoints import Asker, Step
+from sessions_app.writes.append import append_event
 from tests.support.people import ALICE, somebody
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
@@ -69,7 +71,7 @@ def test_the_card_shows_the_arguments_and_says_what_is_wrong_with_others(ref: Se
     answer = maria.send("resume", {"pause": NUMBER, "args": '{"eur": 5'}, htmx=True, **ref._asdict())
     assert answer.status_code == 400
     again = page_of(answer).one("form", class_="pause")
-    assert again.one("textarea").text.strip() == '{"eur": 5'
+    assert again.one("textarea", name="args", aria_invalid="true").text.strip() == '{"eur": 5'
     assert again.one(class_="formerror")
     go_on(maria, ref, args='{"eur": 5}')
     assert json.loads(Pause.objects.get().decision) == {"go": "continue", "args": {"eur": 5}}
@@ -93,7 +95,7 @@ def test_the_card_shows_what_a_model_gets(ref: SessionRef, maria: Browser) -> No
 def test_what_cant_be_changed_is_shown_cut(ref: SessionRef, maria: Browser) -> None:
     pause(ref, cut="x" * 5_000 + "…")
     card = waits(maria, ref).one("form", class_="pause")
-    assert not card.all("textarea")
+    assert not card.all("textarea", name="args")
     assert "The arguments are too long to be changed." in card.text
     Pause.objects.all().delete()
     pause(
@@ -114,9 +116,27 @@ def test_what_is_hidden_is_dots(ref: SessionRef, maria: Browser) -> None:
     pause(ref, args={"pin": "hunter-22", "eur": 4})
     card = waits(maria, ref).one("form", class_="pause")
     assert "hunter" not in card.text
-    assert json.loads(card.one("textarea").text) == {"pin": DOTS, "eur": 4}
+    assert json.loads(card.one("textarea", name="args").text) == {"pin": DOTS, "eur": 4}
     go_on(maria, ref, args=json.dumps({"pin": DOTS, "eur": 5}))
     assert json.loads(Pause.objects.get().decision)["args"] == {"pin": "hunter-22", "eur": 5}
+
+
+def test_someone_gives_the_result_of_a_tool(ref: SessionRef, maria: Browser) -> None:
+    pause(ref, args={"eur": 4})
+    sent = {"pause": NUMBER, "go": "continue", "args": '{"eur": 4}'}
+    answer = maria.send("resume", {**sent, "result": "[1]"}, htmx=True, **ref._asdict())
+    card = page_of(answer).one("form", class_="pause")
+    assert (answer.status_code, card.one("textarea", name="result").text) == (400, "[1]")
+    assert "The result must be a JSON object." in card.text
+    go_on(maria, ref, args='{"eur": 4}', result=' {"paid": true} ')
+    assert json.loads(Pause.objects.get().decision) == {"go": "continue", "result": {"paid": True}}
+    part = {"function_call": {"id": "c1", "name": "pay", "args": {"eur": 4}}}
+    event = append_event(ref, {"author": "booking", "content": {"parts": [part]}}, actor=SYSTEM)
+    assert "result given by maria" in maria.open("session", **ref._asdict()).one(id="events").text
+    shown = maria.open("event", **ref._asdict(), event_id=event.event["id"])
+    section = next(each for each in shown.all("section") if "Changed at a breakpoint" in each.text)
+    assert "Result; the tool didn't run · maria" in " ".join(section.text.split())
+    assert (section.one("ins").text.count("paid"), section.all("del")) == (1, [])
 
 
 def test_a_second_person_applies_what_the_first_proposed(ref: SessionRef, maria: Browser, guest: Browser) -> None:
