@@ -5,7 +5,8 @@
 
 ADKWEB_URL is adkweb's address, and ADKWEB_COMPANION_TOKEN has a token with the permission companion. What is sent are ids,
 names and times: which invocation runs in which session, and the name of the model or tool that it has called; and the
-versions of google-adk and of the app's package.
+versions of google-adk and of the app's package. In the events of models, it notes a hash of the agent's instruction
+(fingerprints.py).
 
 With `Companion(breakpoints=True)`, adkweb is also asked whether the agent pauses before a step: then people see what the
 model or the tool is to get, and may change it (breakpoints.py). For development.
@@ -37,6 +38,8 @@ from urllib.parse import urlsplit
 
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.version import __version__ as adk_version
+
+from . import fingerprints
 
 log = logging.getLogger("adkweb.companion")
 
@@ -146,7 +149,8 @@ class Companion(BasePlugin):
 
     @_harmless
     def after_model_callback(self, reporter: "_Reporter", *, callback_context: Any, llm_response: Any) -> None:
-        """Notes that a model has answered."""
+        """Notes that a model has answered, and in the answer which instruction it had."""
+        fingerprints.note(callback_context, llm_response)
         if not llm_response.partial:
             reporter.step(callback_context.invocation_id, self, ("model", callback_context.agent_name))
 

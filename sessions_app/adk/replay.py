@@ -8,7 +8,8 @@ Each message of the user is sent again. What the models said, and what the tools
 everything else runs as it is today: callbacks, transfers, the order of agents, confirmations, `output_key`. The events
 that this makes are compared with the recorded ones, and the first difference is reported.
 
-Not seen are changes of what doesn't run: the body of a tool, a prompt, a model. Functions of a workflow and agents of
+Not seen are changes of what doesn't run: the body of a tool, a prompt, a model. Where the companion has noted it, `unseen`
+says that an agent's instruction has changed. Functions of a workflow and agents of
 other classes have effects that nothing can hold back, so they need `run_code=True`.
 """
 
@@ -46,6 +47,8 @@ from google.adk.tools.tool_context import ToolContext
 from google.adk.tools.transfer_to_agent_tool import transfer_to_agent
 from google.genai import types
 
+from . import fingerprints
+
 SAME: Final = "same"
 DIVERGED: Final = "diverged"
 UNDECIDED: Final = "undecided"
@@ -67,7 +70,7 @@ class Outcome:
 
     `event` is the id of the recorded event where a divergence starts, `what` is one of agent, tool, arguments, state, text,
     transfer and error, and `expected` is what was recorded. `why` says why it is undecided. `unseen` names what a replay
-    doesn't compare in this session.
+    doesn't compare in this session: tools of toolsets, and instructions of which it is known that they differ.
     """
 
     result: str
@@ -154,7 +157,7 @@ def _steps(events: Sequence[Event]) -> list[Turn | Event]:
 
 # --- The replay -------------------------------------------------------------------------------------------------------
 
-_asked: ContextVar[tuple[str, str | None]] = ContextVar("asked")  # the agent that asks a model, and its branch
+_asked: ContextVar[tuple[Any, str | None]] = ContextVar("asked")  # the agent that asks a model, and its branch
 
 
 class _Recorded(BaseLlm):
@@ -411,17 +414,21 @@ class Replay(BasePlugin):
         """Gives the agent a model that says what was recorded."""
         context = callback_context._invocation_context
         agent = context.agent
-        _asked.set((agent.name, context.branch))
+        _asked.set((agent, context.branch))
         self._swap(agent, "model", _Recorded(model=llm_request.model or "replay", replay=self))
 
-    def next_response(self, author: str, branch: str | None) -> LlmResponse:
+    def next_response(self, agent: Any, branch: str | None) -> LlmResponse:
         """Returns what a model said at this place. Ends the turn if the recording has nothing of that kind here."""
+        author = str(agent.name)
         events, number = self._turn.said_by(author, branch), self._counts[author, branch]
         if number < len(events) and _is_said(events[number]):
             event = events[number]
             if event is events[-1] and (raised := _raised(event)):
                 raise raised
             self._fed.add(event.id)
+            noted = (event.custom_metadata or {}).get(fingerprints.NOTE)
+            if noted and noted != fingerprints.of(agent):
+                self._unseen[f"the instruction of {author}, which differs from the recorded one"] = None
             fields = {name: getattr(event, name) for name in LlmResponse.model_fields if name != "custom_metadata"}
             return LlmResponse(**copy.deepcopy(fields))
         asks = f"a call of the model of {author}"

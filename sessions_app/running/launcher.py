@@ -54,7 +54,7 @@ def main() -> None:
     gate = Gate(order["token"], order["idle"])
     server = _Server(uvicorn.Config(gate, log_level="warning", access_log=False))
     threading.Thread(target=_leave_with_adkweb, args=(lifeline, gate), daemon=True).start()
-    gate.channel = _breakpoints()
+    gate.channel = _plugins()
     gate.app = _app(order)
     listening = socket.create_server(("127.0.0.1", 0))
     answer.write(json.dumps({"port": listening.getsockname()[1]}).encode() + b"\n")
@@ -99,20 +99,21 @@ def _app(order: dict[str, Any]) -> ASGIApp:
         artifact_service_uri=order["artifacts"] or "folder://",
         web=False,
         bind_host="127.0.0.1",  # turns on ADK's guard against other hosts and origins
-        extra_plugins=[f"{_PLUGIN}.plugin"],
+        extra_plugins=[f"{_PLUGIN}.plugin", f"{_FINGERPRINTS}.Fingerprints"],
     )
     for kind in (HTTPException, Exception):
         app.add_exception_handler(kind, _say_why)
     return app
 
 
-def _breakpoints() -> Any:
-    """Makes the plugin that lets agents pause (adk/breakpoints.py), and returns its channel: what it asks goes into the
-    stream of the run, and adkweb answers with a request."""
+def _plugins() -> Any:
+    """Makes the plugin that notes instructions (adk/fingerprints.py), and that which lets agents pause (adk/breakpoints.py).
+    Returns the channel of the latter: what it asks goes into the stream of the run, and adkweb answers with a request."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "adk"))
     import breakpoints  # type: ignore[import-not-found]
+    import fingerprints  # type: ignore[import-not-found]
 
-    del sys.path[0], sys.modules["breakpoints"]
+    del sys.path[0], sys.modules["breakpoints"], sys.modules["fingerprints"]
 
     class InStream(breakpoints.Channel):  # type: ignore[misc]
         def reaches(self, invocation: str) -> bool:
@@ -128,7 +129,7 @@ def _breakpoints() -> Any:
                 self.forget(number)
 
     breakpoints.plugin = breakpoints.Breakpoints(channel := InStream())
-    sys.modules[_PLUGIN] = breakpoints
+    sys.modules[_PLUGIN], sys.modules[_FINGERPRINTS] = breakpoints, fingerprints
     return channel
 
 
@@ -142,6 +143,7 @@ async def _say_why(request: Request, error: Any) -> Response:
 
 
 _PLUGIN: Final = "adkweb_breakpoints"
+_FINGERPRINTS: Final = "adkweb_fingerprints"
 _stream: ContextVar[Any] = ContextVar("stream", default=None)  # says something in the stream of the run that asks
 
 

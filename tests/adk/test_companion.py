@@ -25,6 +25,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
+from sessions_app.adk.fingerprints import NOTE
 from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import AgentVersion, AuditRow, Pause, Report
@@ -234,7 +235,9 @@ def test_an_app_may_bring_a_companion_of_its_own(web: Web, new_session: Callable
     ref = new_session("own")
     with web.running(ref, "count"):
         until(lambda: Report.objects.filter(names__contains=ref.session_id, ended=True).exists())
-    assert timeline.events(ref, actor=SYSTEM).rows[-1].data["content"]["parts"][0]["text"] == "Done."
+    last = timeline.events(ref, actor=SYSTEM).rows[-1].data
+    assert last["content"]["parts"][0]["text"] == "Done."
+    assert len(last["custom_metadata"][NOTE]) == 16
     assert Report.objects.filter(names__contains=ref.session_id).count() == 1
     said = AgentVersion.objects.get(app_name="own")
     assert (said.adk, said.version) == (google.adk.__version__, "1.2")

@@ -15,7 +15,7 @@ from tests.trying.conftest import AGENTS, say, visit
 from tests.web.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("ready")
-NOTE = "Not compared: what tools do, instructions and models."
+NOTE = "Not compared: what tools do, models, and instructions without a fingerprint."
 
 
 def changed(tmp_path: Path) -> Path:

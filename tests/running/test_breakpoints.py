@@ -11,6 +11,7 @@ import pytest
 
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import SYSTEM
+from sessions_app.adk.fingerprints import NOTE
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed
 from sessions_app.domain.mask_patterns import DOTS
@@ -109,6 +110,7 @@ def test_a_model_gets_the_changed_instruction_and_message_once(ref: SessionRef) 
         ["message"],
     ]
     assert all(row.data["custom_metadata"]["adkweb_run"] == job.pk.hex for row in rows)
+    assert [NOTE in row.data["custom_metadata"] for row in rows] == [False, True, False, True]
 
 
 def test_step_goes_to_the_next_model_or_tool(ref: SessionRef) -> None:

@@ -85,7 +85,9 @@ class Command(BaseCommand):
             _write_junit(Path(options["junit"]), options["source"], outcomes)
         counts = Counter(each.result for each in outcomes)
         self.stderr.write(", ".join(f"{counts[result]:,} {result}" for result in (SAME, DIVERGED, UNDECIDED)))
-        self.stderr.write("Not compared: what tools do, instructions and models.", lambda text: text)
+        self.stderr.write(
+            "Not compared: what tools do, models, and instructions without a fingerprint.", lambda text: text
+        )
         if not counts[SAME] + counts[DIVERGED]:
             raise CommandError("Nothing could be replayed.", returncode=_NOTHING)
         if counts[DIVERGED] and options["fail_on_divergence"]:
