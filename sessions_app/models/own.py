@@ -300,8 +300,9 @@ class PauseQuerySet(models.QuerySet["Pause"]):
 
     def end(self) -> bool:
         """Ends them: what someone changed stays, the rest is forgotten. Returns whether there were any."""
-        forgotten, _by_table = self.filter(changed="").delete()
-        return bool(self.filter(over=False).update(over=True, request="", proposed="") + forgotten)
+        open_ = self.filter(over=False)
+        forgotten, _by_table = open_.filter(changed="").delete()
+        return bool(open_.update(over=True, request="", proposed="") + forgotten)
 
 
 class Pause(models.Model):

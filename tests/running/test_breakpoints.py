@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import SYSTEM
@@ -389,3 +391,13 @@ def test_a_huge_message_is_shown_cut(ref: SessionRef) -> None:
     breakpoints.decide(ref, pause.id, "continue", message="look", actor=ALICE)  # which isn't there to be changed
     assert ended(job).state == "done"
     assert responses(ref, "count") == [{"counted": 1}]
+
+
+def test_the_end_of_a_run_does_not_look_through_all_pauses_of_the_past(own: str) -> None:
+    ended = Pause.objects.filter(run="0" * 32)
+    with CaptureQueriesContext(connection) as queries:
+        ended.end()
+    with connection.cursor() as cursor:
+        for query in (each["sql"] for each in queries if "sessions_app_pause" in each["sql"]):
+            cursor.execute(f"EXPLAIN QUERY PLAN {query}")
+            assert "open_pauses" in str(cursor.fetchall())
