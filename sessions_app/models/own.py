@@ -134,6 +134,11 @@ class Job(models.Model):
             models.Index(
                 fields=["where", "app_name", "finished"], condition=models.Q(kind="run"), name="jobs_runs_of_app"
             ),
+            models.Index(  # the few among all runs; SQLite can use it because it is no IN
+                fields=["kind", "created"],
+                condition=models.Q(kind="replay") | models.Q(kind="whatif") | models.Q(kind="whatifs"),
+                name="jobs_tried",
+            ),
         ]
 
     @property

@@ -179,3 +179,8 @@ def test_what_is_exported_of_a_user_has_their_outcomes_masked(shop: str, operato
     with zipfile.ZipFile(file) as made:
         (row,) = json.loads(made.read("about.json"))["replays"]
     assert (row["session"], json.loads(row["outcome"])["expected"]) == ("s1", {"pin": "••••", "item": "tea"})
+
+
+def test_replays_and_what_ifs_are_looked_up_without_all_runs_of_the_past(own: str) -> None:
+    for rows in (many.jobs("replay").order_by("-created"), many.jobs("whatif").filter(created__lt=1.0)):
+        assert "jobs_tried" in rows.explain()
