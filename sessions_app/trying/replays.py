@@ -1,8 +1,8 @@
 """Replays of many sessions: a job, which keeps the outcome of each session for a week.
 
-    number = replays.draft(refs, actor=actor)
-    replays.begin(number, actor=actor)
-    replays.get(number, actor=actor).groups()
+    replay_id = replays.draft(refs, actor=actor)
+    replays.begin(replay_id, actor=actor)
+    groups, number = replays.get(replay_id, actor=actor).groups()
 
 A process that continues after another one died replays only the sessions that have no outcome yet. Outcomes are kept as
 they are, and masked for whoever reads them.
@@ -80,16 +80,21 @@ class Replay(Many):
         super().__init__(job, actor)
         self.before = uuid.UUID(self.task["before"]) if self.task.get("before") else None
 
-    def groups(self, result: str = "") -> list[Group]:
-        """Returns its outcomes by what they have in common, those that diverged first; only those with a result."""
+    def groups(self, result: str = "", after: int = 0) -> tuple[list[Group], int]:
+        """Returns a page of its outcomes by what they have in common, those that diverged first and then the largest, `after`
+        so many of them, and how many there are; only those with a result."""
         outcomes = many.items(self.id).exclude(result="").values("result", "what", "label")
         if result:
             outcomes = outcomes.filter(result=result)
+        rows = sorted(
+            outcomes.annotate(n=Count("pk"), first=Min("number")).order_by(),
+            key=lambda each: (RESULTS.index(each["result"]), -each["n"], each["first"]),
+        )
         groups = [
             self._group(each["first"], each["n"], each["result"], each["what"], each["label"], after=-1, most=LISTED)
-            for each in outcomes.annotate(n=Count("pk"), first=Min("number")).order_by()[:PAGE]
+            for each in rows[after : after + PAGE]
         ]
-        return self._titled(sorted(groups, key=lambda each: (RESULTS.index(each.result), -each.size, each.item)))
+        return self._titled(groups), len(rows)
 
     def group(self, item: int, after: int = -1) -> Group:
         """Returns the group that has a session, with a page of its sessions `after` a number. Raises NotFound."""

@@ -75,7 +75,10 @@ def _page(request: HttpRequest, replay_id: uuid.UUID, error: str = "", status: i
             "next": group.rows[-1].number if len(group.rows) == PAGE else None,
         }
     else:
-        context["groups"] = shown.groups(context["result"])
+        after = asked.get("after", "")
+        begin = int(after[:6]) if after.isdecimal() else 0
+        context["groups"], number = shown.groups(context["result"], begin)
+        context |= {"number": number, "last": begin + len(context["groups"]), "first": begin + 1}
         context["changed"] = [] if shown.working else shown.changed()
     template = "replays/_replay.html" if request.htmx else "replays/replay.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)

@@ -30,6 +30,7 @@ from ..domain.shorten import brief
 from ..domain.state import ABSENT, UNKNOWN, State, same
 from ..edits.edit import Entry
 from ..history import moments
+from ..http.problems import status_of
 from ..models import Job
 from ..reads import views
 from ..reads.event_views import EventView
@@ -418,8 +419,16 @@ def tried(request: HttpRequest, what_if_id: UUID, **names: str) -> HttpResponse:
     return _result(request, job)
 
 
-def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, status: int = 200) -> HttpResponse:
-    who, asked = actor(request), request.GET.get("trial", "")
+def _result(
+    request: HttpRequest,
+    job: Job,
+    form: DecideForm | None = None,
+    status: int = 200,
+    *,
+    number: int | None = None,
+    refused: str = "",
+) -> HttpResponse:
+    who, asked = actor(request), request.GET.get("trial", "" if number is None else str(number + 1))
     have = digest_of(asked, job.state, job.stopped_by, *map(str, whatif.progress(job, actor=who)))
     if request.htmx and request.GET.get("have") == have:  # type: ignore[attr-defined]
         return HttpResponse(status=204)
@@ -437,6 +446,7 @@ def _result(request: HttpRequest, job: Job, form: DecideForm | None = None, stat
         "have": have,
         "picked": asked if wanted is not None else "",
         "ends": outcomes(shown),
+        "refused": refused,
         "form": form or DecideForm(initial={"result": "{}", "way": "result"}),
         "address": _address(ref, job),
         "again": f"{reverse('what-if', kwargs=ref._asdict())}?like={job.pk.hex}",
@@ -530,10 +540,14 @@ def decide(request: HttpRequest, what_if_id: UUID, number: int, **names: str) ->
 
 @require_POST
 def keep(request: HttpRequest, what_if_id: UUID, number: int, **names: str) -> HttpResponse:
-    """Stores what a trial did as a fork, and opens that."""
+    """Stores what a trial did as a fork, and opens that. The page of the what-if says why it can't."""
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "admin", ref)
-    into = whatif.keep(whatif.get(ref, what_if_id.hex, actor=who), number, actor=who)
+    job = whatif.get(ref, what_if_id.hex, actor=who)
+    try:
+        into = whatif.keep(job, number, actor=who)
+    except Error as error:
+        return _result(request, job, status=status_of(error), number=number, refused=error.message)
     messages.success(request, _("Kept as a fork of %(id)s.") % {"id": ref.session_id})
     return redirect(reverse("session", kwargs=into._asdict()))
 

@@ -65,7 +65,8 @@ def test_outcomes_are_grouped_by_what_they_have_in_common(shop: str, operator: A
     order(refs[2])
     replay = replays.get(replayed(refs, operator), actor=operator)
     assert (replay.stage, replay.done, replay.counts) == (DONE, 3, {"": 0, SAME: 1, DIVERGED: 2, UNDECIDED: 0})
-    first, last = replay.groups()
+    (first, last), number = replay.groups()
+    assert number == 2
     assert (first.size, first.what, first.agent, first.tool) == (2, "arguments", "shop", "order")
     assert [row.replayed.turn for row in first.rows] == [2, 2]
     assert (last.result, [row.replayed.ref for row in last.rows]) == (SAME, refs[:1])
@@ -81,7 +82,7 @@ def test_an_outcome_is_masked_by_a_rule_that_was_added_since(shop: str, operator
     number = replayed([ref], operator)
 
     def expected(actor: Actor) -> object:
-        return replays.get(number, actor=actor).groups()[0].rows[0].replayed.expected
+        return replays.get(number, actor=actor).groups()[0][0].rows[0].replayed.expected
 
     assert expected(operator) == {"pin": "4711", "item": "tea"}
     mask_rules.create("*", "key", "pin", actor=SYSTEM)

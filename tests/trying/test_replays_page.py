@@ -59,6 +59,22 @@ def test_a_selection_is_confirmed_replayed_grouped_and_repeated(shop: str, olga:
     assert "1 diverged" in olga.open("replays").text
 
 
+def test_many_groups_are_shown_page_by_page(shop: str, olga: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [visit(shop, "s1", 1), visit(shop, "s2", 2)]
+    order(refs[1])
+    address = chosen(olga, *refs).url
+    olga.send(address, {"action": "begin"})
+    settle("replay")
+    assert "Groups" not in olga.open(address).text
+    monkeypatch.setattr(replays, "PAGE", 1)
+    page = olga.open(address)
+    assert "Groups 1 to 1 of 2" in page.text
+    last = olga.open(address + page.links()["Next"].partition(address)[2])
+    assert [each.text for each in last.all("h2")][:1] == ["The same 1"]
+    assert "Groups 2 to 2 of 2" in last.text
+    assert "Next" not in last.links()
+
+
 def test_a_group_of_many_is_shown_page_by_page(shop: str, olga: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     address = chosen(olga, *(visit(shop, f"s{n}", n) for n in (1, 2, 3))).url
     olga.send(address, {"action": "begin"})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from sessions_app.access import approval
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
@@ -104,6 +105,15 @@ def test_the_result_is_beside_the_recording(bread: SessionRef, maria: Browser) -
     )
 
 
+def test_what_cannot_be_kept_is_said_on_its_page(bread: SessionRef, maria: Browser) -> None:
+    page = result(maria, tried(maria, bread, 0, **key("size", "large")), bread)
+    (keep,) = [form for form in page.all("form") if "/keep/" in form["action"]]
+    approval.make(keys="said", by=SYSTEM)
+    answer = maria.send(keep["action"], {})
+    assert answer.status_code == 403
+    assert "said: a rule asks a second person" in page_of(answer).one("p", role="alert").text
+
+
 def test_what_cannot_be_read_is_said_beside_its_field_and_stays(bread: SessionRef, maria: Browser) -> None:
     form = form_at(maria, bread, 2)
     sent = fields_of(form) | {"result-0": "{burnt", "message": "cake"}
@@ -127,7 +137,7 @@ def test_a_call_that_waits_is_decided_on_the_page(bread: SessionRef, maria: Brow
     until_worked(lambda: Trial.objects.filter(job=job).exclude(question="").exists())
     where = {"what_if_id": job.pk, **bread._asdict()}
     card = maria.open("tried", **where).one("form", id="decide")
-    assert card.one("h2").text == "baker calls bake, which the recording doesn't know"
+    assert card.one("h2").text == "baker calls bake. The recording has no result for this call."
     refused = maria.send(card["action"], {"way": "result", "result": "{half"})
     assert refused.status_code == 400
     assert page_of(refused).one("textarea", name="result").raw == "{half"
