@@ -81,8 +81,8 @@ class Replay(Many):
         self.before = uuid.UUID(self.task["before"]) if self.task.get("before") else None
 
     def groups(self, result: str = "", after: int = 0) -> tuple[list[Group], int]:
-        """Returns a page of its outcomes by what they have in common, those that diverged first and then the largest, `after`
-        so many of them, and how many there are; only those with a result."""
+        """Returns a page of its outcomes by what they have in common, those that diverged first and then the largest: those
+        `after` so many, and how many there are. With a `result`, only those that have it."""
         outcomes = many.items(self.id).exclude(result="").values("result", "what", "label")
         if result:
             outcomes = outcomes.filter(result=result)
