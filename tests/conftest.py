@@ -33,6 +33,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history.index import build
 from sessions_app.running import children
 from sessions_app.sources import adoption, database, registry
+from sessions_app.trying import process
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests import parts
@@ -309,7 +310,9 @@ def add(actor: Actor) -> Callable[..., str]:
 
 @pytest.fixture
 def forked_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forks the servers of agents, which spares each two seconds of importing google-adk. test_children.py has real ones."""
+    """Forks the processes of agents, which spares each two seconds of importing google-adk. test_children.py has real ones,
+    and test_process.py those of replays and what-ifs."""
     warm.ready()  # which takes longer than a server of agents may take to start
     forking = SimpleNamespace(**{**vars(subprocess), "Popen": warm.Popen, "run": warm.run})
-    monkeypatch.setattr(children, "subprocess", forking)
+    for module in (children, process):
+        monkeypatch.setattr(module, "subprocess", forking)

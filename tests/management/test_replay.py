@@ -49,28 +49,6 @@ def test_the_sessions_of_the_demo_are_the_same(tmp_path: Path) -> None:
     assert [name for name, result in results.items() if result != "same"] == ["draft"]
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "what"),
-    [
-        ("tools.py", "destination: str, date: str", "destination: str, day: str", "arguments"),
-        ("agent.py", 'state["visit"] =', 'state["count"] =', "state"),
-        ("agent.py", 'output_key="last_answer"', 'output_key="answer"', "state"),
-    ],
-    ids=["argument", "state", "output_key"],
-)
-def test_a_change_of_the_agents_of_the_demo_is_named_as_what_it_is(
-    tmp_path: Path, file: str, old: str, new: str, what: str
-) -> None:
-    agents = Path(shutil.copytree(ROOT / "examples" / "agents", tmp_path / "agents"))
-    code = agents / "booking" / file
-    code.write_text(code.read_text().replace(old, new))
-    shutil.copy(ROOT / "examples" / "demo.db", tmp_path / "demo.db")
-    words = ("demo.db", "--agents", agents, "--json", "-q", "app:booking")
-    _code, out, _errors = run(tmp_path, "replay", *words, PYTHONWARNINGS="default")
-    diverged = [each for each in map(json.loads, out.splitlines()) if each["result"] == "diverged"]
-    assert {each["what"] for each in diverged} == {what}
-
-
 def test_each_session_has_a_line_and_an_undecided_one_may_fail(tmp_path: Path, url: str) -> None:
     code, out, errors = run(tmp_path, "replay", url, "--agents", AGENTS, "--fail-on-divergence", "--fail-on-undecided")
     assert (code, errors.splitlines()) == (3, ["1 same, 0 diverged, 1 undecided", NOTE, "Sessions are undecided."])

@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,9 @@ from sessions_app import transfer
 from sessions_app.access.actor import Actor
 from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.running import children
 from sessions_app.transfer.exporting import Filter
+from tests.support import warm
 from tests.support.people import ALICE
 from tests.trying.conftest import AGENTS, say, visit
 from tests.web.conftest import ROOT
@@ -29,16 +30,16 @@ def made(ref: SessionRef, actor: Actor = ALICE) -> str:
     return b"".join(transfer.export("test", ref.source, Filter(*ref[1:]), actor=actor)).decode()
 
 
-def run(tmp_path: Path, text: str, agents: Path) -> tuple[int, str]:
-    """Runs a test with these agents: exit code and output."""
+def run(tmp_path: Path, text: str, agents: Path, *, cold: bool = False) -> tuple[int, str]:
+    """Runs a test with these agents, in a Python that is started anew if `cold`: exit code and output."""
     (tmp_path / "visit_test.py").write_text(text)
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "visit_test.py"],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{agents}:{ROOT}"},
+        env={**children.environment(""), "PYTHONPATH": f"{agents}:{ROOT}"},
         capture_output=True,
         text=True,
-        check=False,
+        cold=cold,
     )
     return done.returncode, done.stdout
 
@@ -46,7 +47,7 @@ def run(tmp_path: Path, text: str, agents: Path) -> tuple[int, str]:
 def test_the_test_of_a_session_passes_with_its_agent_and_fails_with_another(shop: str, tmp_path: Path) -> None:
     visit(shop, "s0", 1)
     text = made(visit(shop, "s1", 2))
-    code, out = run(tmp_path, text, AGENTS)
+    code, out = run(tmp_path, text, AGENTS, cold=True)
     assert (code, "1 passed" in out) == (0, True), out
     changed = Path(shutil.copytree(AGENTS, tmp_path / "changed"))
     file = changed / "shop" / "agent.py"

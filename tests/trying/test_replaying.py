@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import socket
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,11 +19,11 @@ from sessions_app.trying import process, replaying
 from sessions_app.trying.replaying import DIVERGED, SAME, UNDECIDED, Replayed
 from sessions_app.writes.sessions import create_session
 from tests.support.people import ALICE
-from tests.support.stored import execute
+from tests.support.stored import execute, stored_events
 from tests.trying.conftest import AGENTS, say, visit
 from tests.web.conftest import ROOT
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forked_agents")]
 
 
 def replayed(*refs: SessionRef, folder: Path = AGENTS) -> list[Replayed]:
@@ -71,32 +71,6 @@ def test_a_divergence_names_its_event_and_shows_no_hidden_value(shop: str) -> No
     assert (outcome.expected, outcome.got) == ({"pin": "4711", "item": "tea"}, "pin is unknown")
     mask_rules.create("*", "key", "pin", actor=SYSTEM)
     assert replayed(ref)[0].expected == {"pin": "••••", "item": "tea"}
-
-
-@pytest.mark.guarantee("Safety", "A replay reaches no network and starts no process, whatever a session holds.")
-def test_a_replay_reaches_nothing_whatever_a_session_holds(shop: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0)
-        port = server.getsockname()[1]
-        deeds = ("connect", "send", "run", "shell", "fork")
-        outcomes = replayed(*(visit(shop, deed, 1, user=deed, do=deed, port=port) for deed in deeds))
-        with pytest.raises(BlockingIOError):
-            server.accept()
-    refused = "PermissionError: A replay reaches no network and starts no process."
-    assert [(each.what, each.got) for each in outcomes] == [("error", refused)] * len(deeds)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux filters system calls")
-def test_libraries_that_python_does_not_see_reach_nothing_either(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setenv("SHOP_PORT", str(server.getsockname()[1]))
-        monkeypatch.setattr(replaying, "PROCESSES", 1)
-        called, sent = replayed(*(visit(shop, deed, 1, user=deed, do=deed) for deed in ("library", "open")))
-        connection, _address = server.accept()  # from when the agent was loaded
-        with connection:
-            assert connection.recv(9) == b""
-    assert called.got["said"] == [[-1, -1], -1, errno.EPERM, 127 << 8]
-    assert (sent.what, sent.got.partition(":")[0]) == ("error", "OSError")
 
 
 def test_where_no_system_calls_can_be_refused_keys_are_overwritten() -> None:
@@ -155,6 +129,26 @@ def test_without_a_folder_of_the_agent_nothing_is_started(shop: str, tmp_path: P
     ref = visit(shop, "s1", 1)
     assert replayed(ref, folder=tmp_path)[0].why == "There's no folder of the agent “shop”. Name it with --agents."
     assert next(replaying.replays([ref], actor=ALICE)).result == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "what"),
+    [
+        ("tools.py", "destination: str, date: str", "destination: str, day: str", "arguments"),
+        ("agent.py", 'state["visit"] =', 'state["count"] =', "state"),
+        ("agent.py", 'output_key="last_answer"', 'output_key="answer"', "state"),
+    ],
+    ids=["argument", "state", "output_key"],
+)
+def test_a_change_of_the_agents_of_the_demo_is_named_as_what_it_is(
+    own: str, open_source: Callable[[str], str], tmp_path: Path, file: str, old: str, new: str, what: str
+) -> None:
+    agents = Path(shutil.copytree(ROOT / "examples" / "agents", tmp_path / "agents"))
+    code = agents / "booking" / file
+    code.write_text(code.read_text().replace(old, new))
+    source = open_source(str(shutil.copy(ROOT / "examples" / "demo.db", tmp_path / "demo.db")))
+    refs = {ref: None for _seq, ref, _event in stored_events(source, "booking")}
+    assert {each.what for each in replayed(*refs, folder=agents) if each.result == DIVERGED} == {what}
 
 
 def test_a_session_that_is_gone_or_too_long_is_undecided(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from tests.support.at_work import settle
 from tests.support.people import somebody
 from tests.trying.conftest import AGENTS, say, visit
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("forked_agents")]
 
 
 @pytest.fixture

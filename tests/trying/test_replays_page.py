@@ -18,7 +18,7 @@ from tests.trying.conftest import AGENTS, visit
 from tests.trying.test_replays import order
 from tests.web.conftest import Browser
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("forked_agents")]
 
 
 @pytest.fixture

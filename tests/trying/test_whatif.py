@@ -27,7 +27,7 @@ from tests.support.people import ALICE, somebody
 from tests.support.stored import everything
 from tests.trying.conftest import AGENTS, bread_in, say
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forked_agents")]
 
 
 @pytest.fixture
