@@ -9,12 +9,10 @@ import itertools
 import os
 import shutil
 import sqlite3
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -31,9 +29,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history.index import build
-from sessions_app.running import children
 from sessions_app.sources import adoption, database, registry
-from sessions_app.trying import process
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests import parts
@@ -313,6 +309,5 @@ def forked_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks the processes of agents, which spares each two seconds of importing google-adk. test_children.py has real ones,
     and test_process.py those of replays and what-ifs."""
     warm.ready()  # which takes longer than a server of agents may take to start
-    forking = SimpleNamespace(**{**vars(subprocess), "Popen": warm.Popen, "run": warm.run})
-    for module in (children, process):
-        monkeypatch.setattr(module, "subprocess", forking)
+    for name in warm.STARTING_AGENTS:
+        monkeypatch.setattr(f"{name}.subprocess", warm.FORKING)

@@ -27,6 +27,14 @@ print(*registry.sources)
 """
 
 
+WITH_AGENT = """
+import sys
+from sessions_app.running import children
+agent = children.subprocess.run([sys.executable, "-c", "import sys; print('google.adk' in sys.modules)"])
+sys.exit(agent.returncode)
+"""
+
+
 def out_of(code: str, data: Path, **variables: str) -> list[str]:
     """What a program prints, word by word."""
     own = {"DJANGO_SETTINGS_MODULE": "adkweb.settings", "ADKWEB_DATA_DIR": str(data), "PYTHONPATH": str(ROOT)}
@@ -50,3 +58,9 @@ def test_a_fork_has_the_settings_of_its_own_environment(tmp_path: Path) -> None:
         sources = f'["{file}"]'
         told = out_of(SETTLED, data, ADKWEB_SOURCES=sources, ADKWEB_SECRET_KEY="k", ADKWEB_READ_ONLY=str(number))
         assert told == [str(data), str(data / "adkweb.db"), "k", str(bool(number)), f"agent{number}"]
+
+
+def test_a_fork_forks_the_processes_of_agents(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", WITH_AGENT]
+    done = warm.run(words, cwd=tmp_path, capture_output=True, text=True, forks_agents=True)
+    assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)

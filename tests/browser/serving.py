@@ -86,7 +86,7 @@ class Adkweb(Server):
         return self.command("serve", "--adopt", *files, *self.sources, "--port", str(self.port))
 
     def _begin(self, directory: Path, **options: Any) -> subprocess.Popen[bytes]:
-        return warm.Popen(self._command(directory), death_signal=self.stop_signals[0], **options)
+        return warm.Popen(self._command(directory), death_signal=self.stop_signals[0], forks_agents=True, **options)
 
     def _launch(self, directory: Path) -> None:
         self._told = len(self.log)

@@ -117,7 +117,8 @@ def test_how_long_the_agent_has_worked_is_right_at_once(talk: Page) -> None:
 def test_a_run_of_another_process_is_shown_and_stopped(own_server: Adkweb, talk: Page) -> None:
     session = talk.url.partition("/helper/")[2].partition("/?")[0]
     command = own_server.command("say", f"helper/{session}", "count…", str(own_server.demo))
-    other = warm.Popen(command, cwd=own_server.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    other = warm.Popen(command, cwd=own_server.folder, forks_agents=True, **quiet)
     talk.locator("#waits").get_by_role("button", name="Stop").click()
     expect(talk.locator("#events")).to_contain_text("Run stopped")
     expect(talk.locator("#waits > .run").get_by_role("button", name="Continue")).to_be_visible()

@@ -32,8 +32,10 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     return {**kept, **own, "ADKWEB_WAIT_SECONDS": "0", **more}
 
 
-def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str) -> tuple[int, str, str]:
-    """A command, to its end: exit code, output, complaints."""
+def run(
+    tmp_path: Path, *words: str | Path, program: str = PROGRAM, forks_agents: bool = False, **more: str
+) -> tuple[int, str, str]:
+    """A command, to its end: exit code, output, complaints. With `forks_agents`, it imports nothing anew for agents."""
     done = warm.run(
         [sys.executable, "-c", program, *map(str, words)],
         cwd=tmp_path,
@@ -42,6 +44,7 @@ def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str)
         text=True,
         timeout=SECONDS * 2,
         check=False,
+        forks_agents=forks_agents,
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr

@@ -43,7 +43,9 @@ def url(own: str, new_database: Callable[[str], str], open_source: Callable[[str
 def test_the_sessions_of_the_demo_are_the_same(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "demo.db", tmp_path / "demo.db")
     words = ("demo.db", "--agents", ROOT / "examples" / "agents", "--run-code", "--json")
-    code, out, errors = run(tmp_path, "replay", *words, PYTHONWARNINGS="default")  # google-adk warns of itself
+    code, out, errors = run(
+        tmp_path, "replay", *words, forks_agents=True, PYTHONWARNINGS="default"
+    )  # google-adk warns of itself
     results = {each["session_id"]: each["result"] for each in map(json.loads, out.splitlines())}
     assert (code, errors.splitlines()) == (0, ["17 same, 0 diverged, 1 undecided", NOTE])
     assert [name for name, result in results.items() if result != "same"] == ["draft"]
@@ -60,7 +62,7 @@ def test_each_session_has_a_line_and_an_undecided_one_may_fail(tmp_path: Path, u
 
 def test_a_divergence_may_fail_and_is_in_the_report_for_other_programs(tmp_path: Path, url: str) -> None:
     words = ("--agents", changed(tmp_path), "--query=-order", "--fail-on-divergence", "--junit", tmp_path / "r.xml")
-    code, out, errors = run(tmp_path, "replay", url, *words)
+    code, out, errors = run(tmp_path, "replay", url, *words, forks_agents=True)
     assert (code, errors.splitlines()) == (1, ["0 same, 1 diverged, 0 undecided", NOTE, "Sessions diverged."])
     assert out.startswith("diverged   shop/ana/s1  state of shop at event ")
     assert out.endswith('expected {"visit": 1}, got {"calls": 1}\n')
@@ -72,7 +74,7 @@ def test_a_divergence_may_fail_and_is_in_the_report_for_other_programs(tmp_path:
 
 
 def test_of_two_versions_of_the_agents_only_what_changed_is_shown(tmp_path: Path, url: str) -> None:
-    code, out, _errors = run(tmp_path, "replay", url, "--against", AGENTS, changed(tmp_path))
+    code, out, _errors = run(tmp_path, "replay", url, "--against", AGENTS, changed(tmp_path), forks_agents=True)
     assert code == 0
     lines = out.splitlines()
     assert [line.partition("  ")[0] for line in lines] == ["undecided → diverged", "same → diverged"]

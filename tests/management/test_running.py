@@ -20,7 +20,7 @@ AGENTS = Path(__file__).parents[1] / "running" / "agents"
 
 
 def run(tmp_path: Path, *words: str) -> tuple[int, str, str]:
-    return conftest.run(tmp_path, *words, **SILENT)
+    return conftest.run(tmp_path, *words, forks_agents=True, **SILENT)
 
 
 @pytest.fixture

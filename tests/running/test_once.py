@@ -40,6 +40,7 @@ class Rivals:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                forks_agents=True,
             )
             for _ in range(times)
         ]

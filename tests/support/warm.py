@@ -30,9 +30,10 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -66,19 +67,29 @@ LATE: Final = (
     *("uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvicorn.main", "uvicorn.protocols.http.httptools_impl"),
     *("uvicorn.protocols.websockets.websockets_impl", "uvicorn.protocols.websockets.websockets_sansio_impl"),
 )
+STARTING_AGENTS: Final = ("sessions_app.running.children", "sessions_app.trying.process")  # with subprocess
 SETTINGS: Final = ("adkweb.settings", "adkweb.environment")  # which each fork reads itself
 
 
 class Popen(subprocess.Popen[Any]):
-    """`subprocess.Popen` of a Python program. With `death_signal`, the program gets it when this process dies."""
+    """`subprocess.Popen` of a Python program. With `death_signal`, the program gets it when this process dies. With
+    `forks_agents`, it forks the processes of agents that it starts, too."""
 
-    def __init__(self, args: Sequence[str], *, death_signal: int = 0, cold: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        args: Sequence[str],
+        *,
+        death_signal: int = 0,
+        cold: bool = False,
+        forks_agents: bool = False,
+        **options: Any,
+    ) -> None:
         words, variables = _split([str(word) for word in args])
         env = {**(options.pop("env", None) or os.environ), **variables}
         usual = LINUX and not cold and words[0] == sys.executable and _same_interpreter(env)
         given = {"cwd", "start_new_session", "stdin", "stdout", "stderr", "text", "encoding", "errors"}
         self._warm = usual and _kind(words) is not None and options.keys() <= given
-        self._death_signal = death_signal
+        self._death_signal, self._forks_agents = death_signal, forks_agents
         if not self._warm and not cold and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
             options["preexec_fn"] = _heed_interrupts
         super().__init__(words, env=env, **options)
@@ -99,6 +110,7 @@ class Popen(subprocess.Popen[Any]):
             "umask": _umask(),
             "new_session": names["start_new_session"],
             "death_signal": int(self._death_signal),
+            "forks_agents": self._forks_agents,
             "parent": os.getpid(),
         }
         self.pid = _source().fork(job, streams)
@@ -134,6 +146,9 @@ def run(
     return done
 
 
+FORKING: Final = SimpleNamespace(**{**vars(subprocess), "Popen": Popen, "run": run})  # for who uses subprocess
+
+
 @functools.cache
 def ready() -> None:
     """Waits until programs can be forked at once."""
@@ -141,22 +156,36 @@ def ready() -> None:
 
 
 class _Source:
-    """The process that all programs of this one are forked from. It ends with this one."""
+    """The process that all programs of this one are forked from. It ends with this one.
 
-    def __init__(self) -> None:
+    If this one was forked itself and has no threads yet, `here` makes it in 10 ms: it is a fork, too."""
+
+    def __init__(self, *, here: bool) -> None:
         # A fork is an orphan at once. Orphans are given to this process instead of to init, so that it can wait for
         # them.
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
+        if here:
+            if not (pid := os.fork()):
+                self._socket.close()
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                nothing = os.open(os.devnull, os.O_RDWR)  # who reads what this program says waits for its end
+                for number in range(3):
+                    os.dup2(nothing, number)
+                _fork_on_request(theirs)
+                sys.exit()
+            theirs.close()
+            self._wait: Callable[[], object] = lambda: os.waitpid(pid, 0)
+            return
         code = f"from tests.support.warm import _serve; _serve({theirs.fileno()})"
         env = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
-        self.process = subprocess.Popen(
+        self._wait = subprocess.Popen(
             [sys.executable, "-c", code],
             env={**env, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-        )
+        ).wait
         theirs.close()
 
     def fork(self, job: Mapping[str, Any], streams: Sequence[int]) -> int:
@@ -167,18 +196,21 @@ class _Source:
             self._socket.sendall(sent)
             answer = self._socket.recv(4)
         if not answer:
-            raise RuntimeError(f"the process of all forks has ended: {self.process.wait()}")
+            raise RuntimeError(f"the process of all forks has ended: {self._wait()}")
         return int.from_bytes(answer)
 
     def stop(self) -> None:
         """Ends the process, after the last fork."""
         self._socket.close()
-        self.process.wait()
+        self._wait()
+
+
+_forks_here = False
 
 
 @functools.cache
 def _source() -> _Source:
-    source = _Source()
+    source = _Source(here=_forks_here)
     owner = os.getpid()
     atexit.register(lambda: source.stop() if os.getpid() == owner else None)
     return source
@@ -235,7 +267,11 @@ def _serve(descriptor: int) -> None:
         raise AssertionError(f"what has threads cannot be forked: {threading.enumerate()}")
     gc.collect()
     gc.freeze()
-    requests = socket.socket(fileno=descriptor)
+    _fork_on_request(socket.socket(fileno=descriptor))
+
+
+def _fork_on_request(requests: socket.socket) -> None:
+    """Forks a program for each request. It returns only in a fork, when its program has ended."""
     while True:
         head, streams, _flags, _address = socket.recv_fds(requests, 4, 3)
         if not head:
@@ -249,6 +285,8 @@ def _serve(descriptor: int) -> None:
                 os._exit(0)
             job = pickle.loads(sent)
             _become(job, streams, requests)
+            if job["forks_agents"]:
+                _fork_agents()
             _play(job["words"])
             _leave(0)
             return
@@ -324,6 +362,15 @@ def _become(job: Mapping[str, Any], streams: Sequence[int], requests: socket.soc
         stream = _stream(getattr(sys, f"__{name}__"), mode)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+
+
+def _fork_agents() -> None:
+    """Has this program, which hasn't begun yet, fork the processes of agents from a copy of what it is now."""
+    global _forks_here
+    _forks_here = True
+    _source()
+    for name in STARTING_AGENTS:
+        vars(sys.modules[name])["subprocess"] = FORKING
 
 
 def _stream(like: io.TextIOWrapper, mode: str) -> io.TextIOWrapper:

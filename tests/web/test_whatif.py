@@ -24,7 +24,7 @@ from tests.trying.conftest import AGENTS, bread_in
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("forked_agents")]
 
 
 @pytest.fixture
