@@ -14,10 +14,12 @@ from xdist.scheduler import LoadScopeScheduling
 # tests fill the end.
 GROUPS: Final = {
     **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "boxes", "pages")},
+    **{f"browser/test_{name}.py": "browser, own servers" for name in ("agents", "breakpoints", "conversation", "demo")},
     **{
         f"browser/test_{name}.py": "browser, own servers" for name in ("find", "live_outages", "main_job", "new_source")
     },
-    **{f"browser/test_{name}.py": "browser, own servers" for name in ("team", "time_story", "transfer", "webhook")},
+    **{f"browser/test_{name}.py": "browser, own servers" for name in ("passkeys", "team", "time_story", "transfer")},
+    **{f"browser/test_{name}.py": "browser, own servers" for name in ("webhook", "whatif")},
     **{f"browser/test_{name}.py": "browser, live" for name in ("live", "queued")},
     "browser/": "browser",
     **{
