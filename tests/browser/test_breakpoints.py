@@ -62,6 +62,13 @@ def test_a_breakpoint_is_set_and_its_tool_gets_other_arguments(talk: Page, watch
     expect(card).to_have_count(0)
     expect(status).not_to_contain_text("paused")
     expect(talk.locator(".ev", has_text="changed by root")).to_have_count(1)  # at once, in the chat
+    talk.locator("#message").fill("add")
+    talk.locator("#message").press("Enter")
+    card.get_by_label("Result of the tool").fill('{"result": 7}')
+    card.get_by_role("button", name="Continue").click()
+    expect(talk.locator("#events").get_by_text("Done.")).to_have_count(2)
+    expect(talk.locator("#events")).to_contain_text("→ 7")
+    expect(talk.locator(".ev", has_text="result given by root")).to_have_count(1)
     talk.locator(".densities").get_by_text("Events").click()
     changed = talk.locator(".ev", has_text="changed by root").first
     expect(changed).to_contain_text("add(n=3)")
