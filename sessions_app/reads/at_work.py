@@ -126,6 +126,10 @@ def everywhere() -> dict[tuple[str, str], Known]:
     for job in Job.objects.filter(kind="run", state="waiting")[:MOST]:
         key = job.where, digest_of(job.app_name, job.user_id, job.session_id)
         result[key] = replace(result.get(key, NOTHING), at_work=AtWork(job.created, is_own=True))
+    if any(each.at_work for each in result.values()):
+        for key in Pause.objects.waiting().values_list("where", "digest")[:MOST]:
+            if (each := result.get(key)) and each.at_work:
+                result[key] = replace(each, at_work=replace(each.at_work, paused=True))
     return result
 
 

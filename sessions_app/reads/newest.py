@@ -22,12 +22,13 @@ APPENDED: Final = 5_000  # events of a source that are listed at once
 
 @dataclass(frozen=True, slots=True)
 class RunningSession:
-    """A session whose agent is running now, and its newest event."""
+    """A session whose agent is running now, and its newest event. `is_paused` says that it pauses at a breakpoint."""
 
     ref: SessionRef
     title: str
     flight: Running
     event: EventView
+    is_paused: bool = False
 
 
 @dataclass(slots=True)
@@ -150,7 +151,11 @@ def happening(source: str, *, actor: Actor) -> Happening:
         turns = _turns(near, {ref for ref, flight in flights.items() if flight})
         busy = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
         titles = titles_of(source, busy.keys() | {turn.ref for turn in turns if turn.said is None}, actor)
-        running = [RunningSession(ref, titles.get(ref, ""), flight, by_session[ref][0]) for ref, flight in busy.items()]
+        paused = {ref for ref in busy if (work := known[ref].at_work) and work.paused}
+        running = [
+            RunningSession(ref, titles.get(ref, ""), flight, by_session[ref][0], ref in paused)
+            for ref, flight in busy.items()
+        ]
         for turn in turns:
             turn.title = titles.get(turn.ref, "")
         return Happening(running, turns, near[0].id if near else "")

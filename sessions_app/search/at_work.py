@@ -14,10 +14,11 @@ BUSY: Final = "NOT (s.phase = 'idle')"
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers that sessions have in the index: those whose agents run, and those whose last invocation is over though
-    its events don't say so. Mostly there are none."""
+    """The numbers that sessions have in the index: those whose agents run, of these the ones that pause at a breakpoint, and
+    those whose last invocation is over though its events don't say so. Mostly there are none."""
 
     running: frozenset[int] = frozenset()
+    paused: frozenset[int] = frozenset()
     over: frozenset[int] = frozenset()
 
     @classmethod
@@ -30,14 +31,16 @@ class Numbers:
         rows = SearchSession.objects.filter(digest__in=digests).values_list(
             "pk", "source__where", "digest", "phase", "last", "summary"
         )
-        running, over = set(), set()
+        running, paused, over = set(), set(), set()
         for number, where, digest, phase, last, summary in rows:
             of = known.get((where, digest))
             if of and of.at_work:
                 running.add(number)
+                if of.at_work.paused:
+                    paused.add(number)
             elif of and phase == "open" and of.is_over(Summary.stored(summary).invocation, last):
                 over.add(number)
-        return cls(frozenset(running), frozenset(over))
+        return cls(frozenset(running), frozenset(paused), frozenset(over))
 
     def status(self, number: int, otherwise: str) -> str:
         """Returns the status of a session, which is `otherwise` if nothing is known."""

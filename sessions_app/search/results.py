@@ -164,6 +164,7 @@ class Row(Facts):
     status: str
     error: str
     error_seq: Seq | None
+    is_paused: bool = False  # at a breakpoint, while it is running
     tags: tuple[str, ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     match: Match | None = None
@@ -407,6 +408,7 @@ def _row(alias: str, stored: tuple[Any, ...], known: Numbers) -> Row:
         ref=ref,
         title=title or ref.session_id,
         status=status,
+        is_paused=number in known.paused,
         error=error,
         error_seq=Seq(error_seq) if error else None,
     )

@@ -117,7 +117,8 @@
     if (!line) return;
     const hasEnded = !line.hidden && !now;
     const isFollowed = document.querySelector("[data-timeline]").dataset.following === "true";
-    line.hidden = !now;
+    const isPaused = now?.matches("[data-paused]"); // at a breakpoint, where it waits for a person
+    line.hidden = !now || isPaused;
     if (now) {
       line.querySelector("[data-working]").textContent = now.dataset.calls || line.dataset.word;
       const since = line.querySelector("time");
@@ -125,8 +126,8 @@
       line.append(since); // time.js shows what is added, at once
       if (isFollowed) $("[data-timeline-end]").click();
     }
-    if (now) sign = "● ";
-    else if ($("#status [data-waiting]")) sign = "? ";
+    if (now && !isPaused) sign = "● ";
+    else if (isPaused || $("#status [data-waiting]")) sign = "? ";
     else if (!document.hidden) sign = "";
     else if ($("#status .failed")) sign = "⚠ ";
     else if (hasEnded) sign = "✓ ";

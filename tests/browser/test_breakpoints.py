@@ -47,6 +47,7 @@ def test_a_breakpoint_is_set_and_its_tool_gets_other_arguments(talk: Page, watch
     card, status = talk.locator(".card.pause"), talk.locator("#status")
     expect(card.locator("legend")).to_have_text("Paused before add is called")
     expect(status).to_contain_text("paused")
+    expect(talk.locator("#working")).to_be_hidden()
     assert card.locator("[data-left]").inner_text().startswith(("9:", "10:"))
     field = card.get_by_label("Arguments")
     field.fill('{"n": 4')

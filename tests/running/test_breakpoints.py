@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management.base import BaseCommand
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -18,8 +20,9 @@ from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AgentError, Conflict, Held, Invalid, NotAllowed
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef, digest_of
+from sessions_app.management.commands import _running
 from sessions_app.models import AuditRow, Breakpoint, Pause, Report
-from sessions_app.reads import at_work, timeline, views
+from sessions_app.reads import at_work, newest, timeline, views
 from sessions_app.running import breakpoints, runs
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
@@ -59,10 +62,28 @@ def test_an_agent_pauses_before_a_tool_and_goes_on(ref: SessionRef) -> None:
     work = at_work.of(ref, actor=ALICE).at_work
     assert work
     assert (work.paused, work.step, work.name) == (True, "tool", "count")
+    assert [each.at_work.paused for each in at_work.everywhere().values() if each.at_work] == [True]
+    assert [each.is_paused for each in newest.happening(ref.source, actor=ALICE).running] == [True]
     breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
     assert ended(job).state == "done"
     assert responses(ref, "count") == [{"counted": 1}]
     assert not Pause.objects.exists()
+
+
+def test_the_terminal_says_that_an_agent_pauses(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    breakpoints.add(ref, "tool", name="count", actor=ALICE)
+    job = runs.say(ref, "look count", actor=ALICE)
+    pause, sleep = paused(ref), time.sleep
+
+    def decide(seconds: float) -> None:
+        if Pause.objects.waiting().exists():
+            breakpoints.decide(ref, pause.id, "continue", actor=ALICE)
+        sleep(seconds)
+
+    monkeypatch.setattr(_running.time, "sleep", decide)
+    told = StringIO()
+    _running.follow(BaseCommand(stdout=StringIO(), stderr=told), ref, job)
+    assert told.getvalue() == "The agent pauses before count is called: let it continue on the session's page.\n"
 
 
 @BOTH

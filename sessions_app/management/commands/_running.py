@@ -22,7 +22,7 @@ from ...domain.state import UNKNOWN
 from ...edits.edit import Entry
 from ...jobs.lease import WAITING
 from ...models import Job
-from ...reads import timeline, views
+from ...reads import at_work, timeline, views
 from ...reads.changes import Only
 from ...running import children, runs
 from ...running.first import First
@@ -168,7 +168,7 @@ def _exists(ref: SessionRef) -> bool:
 
 def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
     """Prints the events of a run until it ends; Ctrl+C stops the agent. Raises CommandError for a run that failed."""
-    line, shown, stopping = Line(Only(*ref[1:]), several=False), "", False
+    line, shown, stopping, told = Line(Only(*ref[1:]), several=False), "", False, 0.0
     while True:
         try:
             job.refresh_from_db()
@@ -179,6 +179,11 @@ def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
             command.stdout.flush()
             if ended:
                 break
+            work = at_work.of(ref, actor=TERMINAL).at_work
+            if work and work.paused and work.step_since != told:
+                told = work.step_since
+                before = f"{work.name} is called" if work.step == "tool" else "the model is asked"
+                command.stderr.write(plain(f"The agent pauses before {before}: let it continue on the session's page."))
             time.sleep(_LOOK_SECONDS)
         except KeyboardInterrupt:
             if stopping:

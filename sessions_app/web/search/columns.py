@@ -142,6 +142,8 @@ def shape_of(row: Row) -> Shape:
         "stuck": pgettext("status", "stuck"),
         "stopped": pgettext("status", "stopped"),
     }
+    if row.is_paused:
+        return Shape("waiting", pgettext("status", "paused"))
     if row.status in names:
         return Shape(row.status, names[row.status])
     if not row.turns:
