@@ -43,6 +43,7 @@ from .edits.rows import StateForm, asked_row, fits_page, new_rows, note_habits, 
 from .forms import Check, Form, Reason, Text, act
 from .html.difference import Differences
 from .html.render import page
+from .reasons import in_words
 from .request import actor, check_may
 from .session.runs import Run, Runs, Start
 
@@ -371,6 +372,7 @@ def outcomes(tried: WhatIf) -> list[Outcome]:
         alike = [each for each in ended if (each.outcome[:_OUTCOME], bool(each.error)) == (words, failed)]
         tokens = sum(each.tokens for each in alike) // len(alike)
         seconds = sum(each.seconds for each in alike) / len(alike)
+        words = in_words(words) if failed else words
         made.append(Outcome(words, failed, len(ended), [each.number + 1 for each in alike], tokens, seconds))
     return made
 
