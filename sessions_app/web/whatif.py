@@ -464,7 +464,7 @@ def _result(
             "first": both.alignment.first,
             "left": _side(trial.original, _recorded_seconds(trial.original)),
             "right": _side(trial.made, trial.seconds),
-            "keys": _keys(trial, ref, who) if trial.has_ended else [],
+            "keys": _keys(trial, ref, who) if trial.has_ended and trial.made else [],
         }
     template = "whatif/_result.html" if request.htmx else "whatif/result.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)

@@ -60,7 +60,7 @@ def replays(page: Page) -> dict[str, str]:
     def draft() -> str:
         page.goto("/sessions/?q=app:booking")
         page.locator("input[name=ref]").first.check()
-        page.locator("body").press("Shift+A")
+        page.keyboard.press("a")
         page.get_by_role("button", name="Replay…").click()
         page.wait_for_url(re.compile(r"/replays/[0-9a-f-]+/$"))
         return page.url

@@ -105,6 +105,14 @@ def test_the_result_is_beside_the_recording(bread: SessionRef, maria: Browser) -
     )
 
 
+def test_what_cannot_be_tried_says_only_why(bread: SessionRef, maria: Browser) -> None:
+    page = result(maria, tried(maria, bread, 0, **{"model-0": "no-such-model"}), bread)
+    assert "no-such-model not found" in page.one("p", class_="bad").text
+    assert page.one("header", class_="pagehead").one("span", role="status").text == "failed"
+    assert not page.all(class_="endkey")  # its agent didn't run, and so removed nothing
+    assert not page.all(class_="runs")
+
+
 def test_what_cannot_be_kept_is_said_on_its_page(bread: SessionRef, maria: Browser) -> None:
     page = result(maria, tried(maria, bread, 0, **key("size", "large")), bread)
     (keep,) = [form for form in page.all("form") if "/keep/" in form["action"]]
