@@ -40,7 +40,10 @@ _WORDS: Final = {
             r"the agent reads the artifact (?P<name>.+), which the recording doesn't have",
             gettext_lazy("The agent reads the artifact %(name)s, which the recording doesn't have."),
         ),
-        (r"google-adk can't read this session: (?P<name>.*)", gettext_lazy("google-adk can't read this session: %(name)s")),
+        (
+            r"google-adk can't read this session: (?P<name>.*)",
+            gettext_lazy("google-adk can't read this session: %(name)s"),
+        ),
         (
             r"the session doesn't have this event any longer",
             gettext_lazy("The session doesn't have this event any longer."),

@@ -29,7 +29,10 @@ def _text(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     parts = node.values if isinstance(node, ast.JoinedStr) else []
-    values = {"ONLY_WITH_RUN_CODE": "runs code of its own, which only run_code allows", "callback": "after_model_callback"}
+    values = {
+        "ONLY_WITH_RUN_CODE": "runs code of its own, which only run_code allows",
+        "callback": "after_model_callback",
+    }
     return "".join(
         str(part.value) if isinstance(part, ast.Constant) else values.get(ast.unparse(part.value), "clerk")
         for part in parts
