@@ -35,7 +35,7 @@ from ..models import Job
 from ..reads import views
 from ..reads.event_views import EventView
 from ..search import outline
-from ..sources import agents
+from ..sources import agents, errors
 from ..trying import whatif
 from ..trying.whatif import Change, Plan, TrialView, WhatIf
 from .compare.aligned import blocks
@@ -549,7 +549,7 @@ def keep(request: HttpRequest, what_if_id: UUID, number: int, **names: str) -> H
     try:
         into = whatif.keep(job, number, actor=who)
     except Error as error:
-        return _result(request, job, status=status_of(error), number=number, refused=error.message)
+        return _result(request, job, status=status_of(error), number=number, refused=errors.shown(error, who))
     messages.success(request, _("Kept as a fork of %(id)s.") % {"id": ref.session_id})
     return redirect(reverse("session", kwargs=into._asdict()))
 

@@ -45,7 +45,7 @@ from sessions_app.search import inbox
 from sessions_app.search.saved import views, webhooks
 from sessions_app.search.saved.views import ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
-from sessions_app.sources import adopt_job, own_backups, registry
+from sessions_app.sources import adopt_job, agents, own_backups, registry
 from sessions_app.transfer import import_job
 from sessions_app.trying import replays, whatif
 from sessions_app.writes.append import append_event
@@ -129,7 +129,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
     if act == "admin-made":
         patch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     if act in ("replayed", "tried"):
-        patch.setattr(replays.agents, "why_not_here", lambda *names: "")
+        patch.setattr(agents, "why_not_here", lambda *names: "")
     number = {
         "role-taken": a_role,
         "replayed": lambda: replays.draft([ref], actor=ALICE),

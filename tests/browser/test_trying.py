@@ -94,10 +94,10 @@ def test_pages_where_something_is_tried_are_accessible_and_fit(
 ) -> None:
     page = visitor(own_server, viewport={"width": 1440, "height": 900}, color_scheme="light", reduced_motion="reduce")
     page.goto(own_server.link)
-    places = {**what_ifs(page), **replays(page), "paused": paused(page)}
+    pages = {**what_ifs(page), **replays(page), "paused": paused(page)}
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": own_server.address}])
     wrong: list[str] = []
-    for name, address in places.items():
+    for name, address in pages.items():
         page.set_viewport_size({"width": 1440, "height": 900})
         page.emulate_media(color_scheme="light")
         page.goto(address)
