@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from django.db import connection, connections
 
@@ -27,7 +28,7 @@ from sessions_app.models import Answer, AuditRow, Job
 from sessions_app.reads import timeline
 from sessions_app.running import answers, children, proposed, runs, servers
 from sessions_app.running.answers import Given
-from sessions_app.running.client import Stream
+from sessions_app.running.client import Server, Stream
 from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
@@ -328,12 +329,22 @@ def test_an_answer_whose_process_died_after_it_may_have_been_sent_is_not_sent_ag
     assert paid(ref) == 1
 
 
+def is_blocked(child: Server) -> bool:
+    """Whether a child answers no one."""
+    try:
+        httpx.get(child.url, headers=child.headers, timeout=0.3)
+    except httpx.TimeoutException:
+        return True
+    return False
+
+
 def test_an_answer_that_a_blocked_agent_may_hear_later_may_have_been_sent(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s1", actor=SYSTEM)
     child = servers.of(source, "helper")
     asking = Asking(child.url, child.headers, ("ana", "blocked"))
     asking.create()
     asking.begin("block")
+    until(lambda: is_blocked(child))
     job = made(ref, [{"text": "look"}])
     Job.objects.filter(pk=job.pk).update(step=runs.SENT)
     runner.start(Job.objects.get(pk=job.pk))
