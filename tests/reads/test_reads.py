@@ -470,24 +470,27 @@ STRANGE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("event", STRANGE.values(), ids=STRANGE.keys())
 def test_nothing_that_is_stored_breaks_a_page_or_the_pages_of_others(
-    source: str, event: Any, ref: SessionRef, actor: Actor
+    source: str, actor: Actor, subtests: pytest.Subtests
 ) -> None:
     good = {"id": "good", "content": {"parts": [{"text": "hello"}]}, "actions": {"state_delta": {"a": 1}}}
-    _insert(ref, [{"id": "strange", "data": event}, {"data": good, **good}])
-    assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["strange", "good"]
-    for name in filters.FILTERS:
-        ids = [view.id for view in timeline.events(ref, kind=name, actor=SYSTEM).rows]
-        assert ("good" in ids) == (name in ("messages", "state"))
-    assert statistics.stats(ref, actor=SYSTEM).events == 2
-    assert timeline.event(ref, "strange", actor=SYSTEM).id == "strange"
-    assert writers(ref, actor=SYSTEM)["a"].event_id == "good"
-    assert last_writer(ref, "a", actor=SYSTEM) is not None
-    assert len(lists.sessions(source, APP, actor=SYSTEM).rows) == 1
-    edits(actor=SYSTEM)
-    edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
-    assert len(timeline.events(ref, actor=SYSTEM).rows) == 3
+    for said, event in STRANGE.items():
+        with subtests.test(said):
+            ref = create_session(source, APP, "ana", actor=actor, session_id="s1")
+            _insert(ref, [{"id": "strange", "data": event}, {"data": good, **good}])
+            assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["strange", "good"]
+            for name in filters.FILTERS:
+                ids = [view.id for view in timeline.events(ref, kind=name, actor=SYSTEM).rows]
+                assert ("good" in ids) == (name in ("messages", "state"))
+            assert statistics.stats(ref, actor=SYSTEM).events == 2
+            assert timeline.event(ref, "strange", actor=SYSTEM).id == "strange"
+            assert writers(ref, actor=SYSTEM)["a"].event_id == "good"
+            assert last_writer(ref, "a", actor=SYSTEM) is not None
+            assert len(lists.sessions(source, APP, actor=SYSTEM).rows) == 1
+            edits(actor=SYSTEM)
+            edit_state(ref, [Entry("b", 1, ABSENT)], actor=actor)
+            assert len(timeline.events(ref, actor=SYSTEM).rows) == 3
+            delete_session(ref, actor=actor)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])

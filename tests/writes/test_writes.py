@@ -481,19 +481,22 @@ def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(ref: Sessi
 LONGEST = ("x" * 128, "👩" * 128, "/" * 128, "‏ש" * 64)
 
 
-@pytest.mark.parametrize("name", [*TEXTS, *LONGEST])
-def test_names_of_any_characters_are_kept_as_they_are(source: str, name: str) -> None:
-    session_id = name.strip() or "s"
-    ref = create_session(source, name, name, actor=ALICE, session_id=session_id, state={"app:a": 1})
-    assert ref == (source, name, name, session_id)
-    event_id = append(ref, delta({name: name, f"user:{name}": 1}, id=name, invocation_id=name, author=name)).event["id"]
-    assert event_id == name or (not name and event_id)
-    view = timeline.event(ref, event_id, actor=SYSTEM)
-    assert (view.id, view.invocation_id, view.data["author"]) == (event_id, name, name)
-    state = views.session(ref, actor=SYSTEM).state
-    assert (state.session, state.user, state.app) == ({name: name}, {name: 1}, {"a": 1})
-    delete_session(ref, actor=ALICE)
-    assert counts(source)["sessions"] == 0
+def test_names_of_any_characters_are_kept_as_they_are(source: str, subtests: pytest.Subtests) -> None:
+    for name in (*TEXTS, *LONGEST):
+        with subtests.test(repr(name)):
+            session_id = name.strip() or "s"
+            ref = create_session(source, name, name, actor=ALICE, session_id=session_id, state={"app:a": 1})
+            assert ref == (source, name, name, session_id)
+            event_id = append(
+                ref, delta({name: name, f"user:{name}": 1}, id=name, invocation_id=name, author=name)
+            ).event["id"]
+            assert event_id == name or (not name and event_id)
+            view = timeline.event(ref, event_id, actor=SYSTEM)
+            assert (view.id, view.invocation_id, view.data["author"]) == (event_id, name, name)
+            state = views.session(ref, actor=SYSTEM).state
+            assert (state.session, state.user, state.app) == ({name: name}, {name: 1}, {"a": 1})
+            delete_session(ref, actor=ALICE)
+            assert counts(source)["sessions"] == 0
 
 
 @pytest.mark.parametrize("name", ["", "k" * 10_000, "𝕬" * 10_000])
