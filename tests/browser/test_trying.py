@@ -1,4 +1,4 @@
-"""The pages of what-if, of replays and of breakpoints, in each state that they have, measured like all of PLACES."""
+"""The pages of what-if, of replays and of breakpoints, in each state that they have, measured like every page."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def test_pages_where_something_is_tried_are_accessible_and_fit(
 ) -> None:
     page = visitor(own_server, viewport={"width": 1440, "height": 900}, color_scheme="light", reduced_motion="reduce")
     page.goto(own_server.link)
-    pages = {**what_ifs(page), **replays(page), "paused": paused(page)}
+    addresses = {**what_ifs(page), **replays(page), "paused": paused(page)}
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": own_server.address}])
     wrong: list[str] = []
-    for name, address in pages.items():
+    for name, address in addresses.items():
         page.set_viewport_size({"width": 1440, "height": 900})
         page.emulate_media(color_scheme="light")
         page.goto(address)
