@@ -75,6 +75,22 @@ def replays(page: Page) -> dict[str, str]:
     return made | {"replays": "/replays/"}
 
 
+def what_ifs_of_many(page: Page) -> dict[str, str]:
+    """What-ifs of several sessions: the form, and the outcomes."""
+    made = {}
+    for name in ("form of many", "outcomes of many"):
+        page.goto("/sessions/?q=app:booking user:ana")
+        page.locator("input[name=ref]").first.check()
+        page.locator("body").press("Shift+A")
+        page.get_by_role("button", name="What if…").click()
+        page.wait_for_url(re.compile(r"/what-ifs/[0-9a-f-]+/$"))
+        made[name] = page.url
+    page.locator("label", has_text="run it").click()
+    page.get_by_role("button", name=re.compile("^Try ")).click()
+    expect(page.get_by_role("button", name="Try again with a change")).to_be_visible(timeout=TIMES)
+    return made
+
+
 def paused(page: Page) -> str:
     """A session whose agent pauses at a breakpoint."""
     page.goto(path("s", *SEOUL))
@@ -94,7 +110,7 @@ def test_pages_where_something_is_tried_are_accessible_and_fit(
 ) -> None:
     page = visitor(own_server, viewport={"width": 1440, "height": 900}, color_scheme="light", reduced_motion="reduce")
     page.goto(own_server.link)
-    addresses = {**what_ifs(page), **replays(page), "paused": paused(page)}
+    addresses = {**what_ifs(page), **replays(page), **what_ifs_of_many(page), "paused": paused(page)}
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": own_server.address}])
     wrong: list[str] = []
     for name, address in addresses.items():
