@@ -49,6 +49,7 @@ AT_ONCE: Final = 2  # processes of agents
 LOOK_SECONDS: Final = 0.3  # between two looks whether one has ended
 WORSE, BETTER, CHANGED, SAME, UNDECIDED = "worse", "better", "changed", "same", "undecided"
 RESULTS: Final = (WORSE, BETTER, UNDECIDED, CHANGED, SAME)
+_NEEDS_CODE: Final = "needs code"  # the label of a session that only runs with `run_code`
 _WORDS: Final = 400  # characters of what an agent said
 _SAMPLE: Final = 5  # sessions whose agents are looked at
 
@@ -168,7 +169,10 @@ class WhatIfs(Many):
         ref = SessionRef(self.source, *json.loads(item.names))
         ends = json.loads((item.what_if and item.what_if.result) or "{}")
         before, after = (self._end(ends.get(name)) for name in ("before", "after"))
-        why = whatif.seen_words(json.loads(item.outcome or "{}").get("why", ""), self.app_name, self._actor)
+        outcome = json.loads(item.outcome or "{}")
+        why = whatif.seen_words(outcome.get("why", ""), self.app_name, self._actor)
+        if "tool" in outcome:
+            why = _("It calls %(tool)s in a way that the recording doesn't know, and that wasn't run.") % outcome
         return Row(ref.session_id, ref, item.result, before, after, item.what, item.what_if_id, why)
 
     def _end(self, stored: dict[str, Any] | None) -> End | None:
@@ -198,9 +202,7 @@ class WhatIfs(Many):
     @property
     def needs_code(self) -> bool:
         """Returns whether a session couldn't be tried because that runs code which can't be held back."""
-        return any(
-            json.loads(each).get("needs_code") for each in many.items(self.id).values_list("outcome", flat=True) if each
-        )
+        return many.items(self.id).filter(label=_NEEDS_CODE).exists()
 
 
 def draft(refs: Iterable[SessionRef], *, actor: Actor, query: str = "") -> uuid.UUID:
@@ -411,9 +413,9 @@ def _note_end(item: TriedSession, job: Job, actor: Actor) -> None:
     tried = whatif.of(child, actor=actor)
     trial = next(iter(tried.trials), None)
     if trial is None or not trial.has_ended or not trial.made:
-        needs_code = bool(trial and trial.needs_code)
         why = (trial.error if trial else "") or child.message
-        _update(item, job, result=UNDECIDED, outcome=json.dumps({"why": why, "needs_code": needs_code}))
+        label = _NEEDS_CODE if trial and trial.needs_code else ""
+        _update(item, job, result=UNDECIDED, label=label, outcome=json.dumps({"why": why}))
         return
     checked = rules.checked(tried.ref.source, tried.ref.app_name)
 
@@ -427,9 +429,7 @@ def _note_end(item: TriedSession, job: Job, actor: Actor) -> None:
     ends = {**json.loads(child.result or "{}"), "before": asdict(before), "after": asdict(after)}
     Job.objects.filter(pk=child.pk).update(result=json.dumps(ends))
     if row.question:
-        tool = {"tool": json.loads(row.question)["tool"]}
-        why = _("It calls %(tool)s in a way that the recording doesn't know, and that wasn't run.") % tool
-        _update(item, job, result=UNDECIDED, outcome=json.dumps({"why": why}))
+        _update(item, job, result=UNDECIDED, outcome=json.dumps({"tool": json.loads(row.question)["tool"]}))
     else:
         first = trial.alignment.first
         _update(item, job, result=_result(before, after, first is None), what=_what(first) if first else "")

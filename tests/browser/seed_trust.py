@@ -211,7 +211,7 @@ def _what_ifs(state: str, rule: int) -> Any:
     end = asdict(End(SCRIPT, failed=True, rules=[rule], tokens=3, seconds=1.0, dollars=0.1))
     ends = json.dumps({"has_dots": True, "before": end, "after": end})
     tried = Job.objects.make("whatif", where, {}, state="done", actor=SCRIPT, result=ends)
-    for number, row in enumerate((("worse", tried, {}), ("undecided", None, {"why": IMAGE, "needs_code": True}))):
+    for number, row in enumerate((("worse", tried, {}), ("undecided", None, {"why": IMAGE}))):
         result, what_if, outcome = row
         names = json.dumps(HOSTILE[1:])
         item = TriedSession(job=job, number=number, where=where, names=names, outcome=json.dumps(outcome))

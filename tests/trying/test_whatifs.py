@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs.lease import DONE, STOPPED, WAITING
 from sessions_app.models import Job, TriedSession
+from sessions_app.privacy import bundle
 from sessions_app.sources import agents
 from sessions_app.trying import whatifs
 from sessions_app.trying.whatif import Change
@@ -225,3 +227,14 @@ def test_it_goes_with_its_sessions_and_when_it_is_deleted(bakery: str) -> None:
     whatifs.discard(what.id, actor=SYSTEM)
     assert not Job.objects.filter(kind__in=("whatif", "whatifs")).exists()
     assert not TriedSession.objects.exists()
+
+
+def test_code_that_cannot_be_held_back_needs_a_yes(bakery: str) -> None:
+    ref = create_session(bakery, "own", "ana", session_id="s1", actor=SYSTEM)
+    say(ref, "user", {"text": "Hello"})
+    what = tried([ref])
+    assert ([row.result for row in what.rows()], what.needs_code) == ([UNDECIDED], True)
+    bundle.write(io.BytesIO(), bakery, "own", "ana", actor=SYSTEM, moved=lambda done, total: None)
+    (row,) = tried([ref], run_code=True).rows()
+    assert row.after
+    assert row.after.words == "Hello!"
