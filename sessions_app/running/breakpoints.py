@@ -452,6 +452,7 @@ class Changed:
     new: Any
     by: str
     at: float
+    call: str = ""  # of the tool
 
 
 def changed(ref: SessionRef, events: Sequence[EventView], *, actor: Actor) -> dict[str, list[Changed]]:
@@ -482,7 +483,7 @@ def of_pause(row: Pause, ref: SessionRef, *, actor: Actor) -> list[Changed]:
     result = []
     for each in json.loads(row.changed):
         old, new = (_value(row, each["what"], each[side], ref, actor) for side in ("old", "new"))
-        result.append(Changed(each["what"], old, new, row.decided_by, row.decided))
+        result.append(Changed(each["what"], old, new, row.decided_by, row.decided, row.call))
     return result
 
 

@@ -88,6 +88,7 @@
       if (!call) continue;
       end(call, answer, answer.querySelector(".answered"));
       call.querySelector(".inner").append(...answer.querySelector(".inner").childNodes);
+      call.querySelector(".what").append(...answer.querySelectorAll(".what > .beside")); // who changed it at a breakpoint
       const row = answer.closest(".ev");
       answer.remove();
       row.classList.toggle("silent", !row.querySelector(".message"));

@@ -62,14 +62,17 @@ def test_a_breakpoint_is_set_and_its_tool_gets_other_arguments(talk: Page, watch
     expect(talk.locator("#events").get_by_text("Done.")).to_have_count(1)
     expect(card).to_have_count(0)
     expect(status).not_to_contain_text("paused")
-    expect(talk.locator(".ev", has_text="changed by root")).to_have_count(1)  # at once, in the chat
+    added = talk.locator(".message.tool", has_text="add")
+    expect(added.get_by_text("changed by root")).to_be_visible()  # at once, in the chat
     talk.locator("#message").fill("add")
     talk.locator("#message").press("Enter")
     card.get_by_label("Result of the tool").fill('{"result": 7}')
     card.get_by_role("button", name="Continue").click()
     expect(talk.locator("#events").get_by_text("Done.")).to_have_count(2)
     expect(talk.locator("#events")).to_contain_text("→ 7")
-    expect(talk.locator(".ev", has_text="result given by root")).to_have_count(1)
+    expect(added.get_by_text("result given by root")).to_be_visible()
+    talk.reload()
+    expect(added.locator(".beside:visible")).to_have_text(["changed by root", "result given by root"])
     talk.locator(".densities").get_by_text("Events").click()
     changed = talk.locator(".ev", has_text="changed by root").first
     expect(changed).to_contain_text("add(n=3)")

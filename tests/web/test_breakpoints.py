@@ -136,7 +136,7 @@ def test_someone_gives_the_result_of_a_tool(ref: SessionRef, maria: Browser) -> 
     shown = maria.open("event", **ref._asdict(), event_id=event.event["id"])
     section = next(each for each in shown.all("section") if "Changed at a breakpoint" in each.text)
     assert "Result; the tool didn't run · maria" in " ".join(section.text.split())
-    assert (section.one("ins").text.count("paid"), section.all("del")) == (1, [])
+    assert (section.one("pre").text.count("paid"), section.all("del")) == (1, [])
 
 
 def test_a_second_person_applies_what_the_first_proposed(ref: SessionRef, maria: Browser, guest: Browser) -> None:
