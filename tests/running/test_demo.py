@@ -56,7 +56,7 @@ SAID: Final = {
 
 
 @pytest.fixture
-def demo(settings: Any, own: str, tmp_path: Path, open_source: Callable[[str], str]) -> str:
+def demo(settings: Any, own: str, tmp_path: Path, open_source: Callable[[str], str], forked_agents: None) -> str:
     """The demo, as adkweb opens it: the copy beside its own files."""
     settings.DATA_DIR, settings.RUN_AGENTS = tmp_path / "data", True
     settings.DATA_DIR.mkdir()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,14 +30,10 @@ SILVER = Entry("tier", "silver", "gold")
 
 
 @pytest.fixture
-def source(
-    own: str, agents: Path, settings: Any, new_store: Callable[[str], str], open_source: Callable[[str], str]
-) -> str:
+def source(source: str) -> str:
     """A source whose agents may be started, with a rule for the key `tier`."""
-    alias = open_source(new_store("sqlite"))
-    settings.AGENTS, settings.RUN_AGENTS = {alias: str(agents)}, True
     approval.make(by=ALICE, keys="tier", apps="helper")
-    return alias
+    return source
 
 
 @pytest.fixture
