@@ -39,7 +39,7 @@ from tests.support.people import ALICE, somebody
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forked_agents")]
 
 
 @pytest.fixture(autouse=True)
