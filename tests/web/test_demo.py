@@ -122,7 +122,7 @@ def test_whoever_does_not_run_adkweb_reads_no_command_and_no_advice_for_others(s
             assert "Edit state" not in page.one("main").text
 
 
-@pytest.mark.parametrize(("role", "starts", "steps"), [("viewer", True, 3), ("editor", True, 6), ("editor", False, 5)])
+@pytest.mark.parametrize(("role", "starts", "steps"), [("viewer", True, 3), ("editor", True, 7), ("editor", False, 5)])
 def test_the_tour_has_the_steps_that_a_person_can_do(
     shown: str, settings: Settings, role: str, starts: bool, steps: int
 ) -> None:
