@@ -210,6 +210,8 @@ class WhatIf(Replay):
                         self._counts[event.author, event.branch] += 1
         except Exception as raised:
             error = error_at_bottom(raised)
+        if self._end and self._end.why.endswith(ONLY_WITH_RUN_CODE):
+            raise NeedsCode(self._end.why)
         if self._end:
             return f"the agent of today doesn't get to this event: {self._end}"
         before, now = _calls_in(self._whole.events), _calls_in(made)

@@ -412,7 +412,7 @@ def _note_end(item: TriedSession, job: Job, actor: Actor) -> None:
     child = _jobs_of([item]).get()
     tried = whatif.of(child, actor=actor)
     trial = next(iter(tried.trials), None)
-    if trial is None or not trial.has_ended or not trial.made:
+    if trial is None or not trial.has_ended or not trial.made or trial.needs_code:
         why = (trial.error if trial else "") or child.message
         label = _NEEDS_CODE if trial and trial.needs_code else ""
         _update(item, job, result=UNDECIDED, label=label, outcome=json.dumps({"why": why}))
