@@ -19,7 +19,7 @@ from ...access.actor import Actor
 from ...batches import batch
 from ...batches.reading import ActName
 from ...batches.working import asked_for
-from ...domain.errors import Invalid
+from ...domain.errors import AgentError, Invalid
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import words
 from ...http.reader import zone_of
@@ -75,13 +75,18 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
     if act in _DRAFTS:
         now = time.time()
         name, draft = _DRAFTS[act]
-        return redirect(name, draft(refs or asked_for(query, zone, now, who), query=query, actor=who))
+        try:
+            made = draft(refs or asked_for(query, zone, now, who), query=query, actor=who)
+        except AgentError as error:
+            messages.error(request, error.message)
+            return _back(given)
+        return redirect(name, made)
     if act not in _BATCHES:
         raise Invalid(_("This action doesn't exist."))
-    made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query, zone=zone)
+    begun = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query, zone=zone)
     if act == "delete":
-        batch.try_(made, {}, actor=who)
-    return redirect("batch", made)
+        batch.try_(begun, {}, actor=who)
+    return redirect("batch", begun)
 
 
 def _refs(paths: list[str], who: Actor) -> list[SessionRef]:
@@ -118,6 +123,12 @@ def _tag(request: HttpRequest, refs: list[SessionRef], given: dict[str, Any]) ->
             offer_undo(request, said, reverse("chosen"), back_again + paths)
     except Invalid as error:
         messages.error(request, error.message)
+    return _back(given)
+
+
+def _back(given: dict[str, Any]) -> HttpResponse:
+    """Leads back to the table."""
+    back = given["back"]
     return redirect(back if back.startswith("/") and url_has_allowed_host_and_scheme(back, None) else "search")
 
 
