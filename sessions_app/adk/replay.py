@@ -337,15 +337,28 @@ class Replay(BasePlugin):
         """Runs a turn again. Returns an outcome unless it is the same."""
         if turn.interrupted:
             return Outcome(UNDECIDED, turn.message.id, why="someone else wrote to the session while the agent ran")
-        self._turn, self._end, self._between = turn, None, None
+        self._turn = turn
+        # How many calls of a model the recorded run was allowed isn't known.
+        made, error = await self._made(runner, run_config=RunConfig(max_llm_calls=sys.maxsize - 1))
+        if error and not self._end and not self._ended_early() and not turn.failure:
+            made = made[:-1] if made and made[-1].error_code else made
+            after = self._next(made)
+            self._end = Outcome(DIVERGED, after.id, ERROR, after.author, "", _summary(after), error_at_bottom(error))
+        self._note_ids(made)
+        outcome = self._compared(made) or self._end
+        return self._unless_unknown(outcome) if outcome and outcome.result != SAME else None
+
+    async def _made(self, runner: Runner, **options: Any) -> tuple[list[Event], Exception | None]:
+        """Sends the message of the turn. Returns the events that come of it, and the error that ended it."""
+        message, made = self._turn.message, list[Event]()
+        self._end = self._between = None
         self._counts.clear()
-        made: list[Event] = []
         running = runner.run_async(
             user_id=self._user_id,
             session_id=self._session_id,
-            new_message=self._message(turn.message),
-            state_delta=copy.deepcopy(turn.message.actions.state_delta) or None,
-            run_config=RunConfig(max_llm_calls=sys.maxsize - 1),  # how many the recorded run was allowed isn't known
+            new_message=self._message(message),
+            state_delta=copy.deepcopy(message.actions.state_delta) or None,
+            **options,
         )
         try:
             async with aclosing(running):
@@ -356,15 +369,8 @@ class Replay(BasePlugin):
                         made.append(event.model_copy(deep=True))
                         self._counts[event.author, event.branch] += 1
         except Exception as error:
-            if not self._end and not self._ended_early() and not self._turn.failure:
-                made = made[:-1] if made and made[-1].error_code else made
-                after = self._next(made)
-                self._end = Outcome(
-                    DIVERGED, after.id, ERROR, after.author, "", _summary(after), error_at_bottom(error)
-                )
-        self._note_ids(made)
-        outcome = self._compared(made) or self._end
-        return self._unless_unknown(outcome) if outcome and outcome.result != SAME else None
+            return made, error
+        return made, None
 
     def _unless_unknown(self, outcome: Outcome) -> Outcome:
         """Returns the outcome; an undecided one if it is about a key whose value wasn't known."""

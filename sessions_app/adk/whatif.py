@@ -15,7 +15,6 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from itertools import takewhile
 from typing import Any, cast
 
@@ -189,27 +188,7 @@ class WhatIf(Replay):
 
     async def _run_turn(self, runner: Runner) -> str:
         """Runs a turn. Returns the error that ended it, "" if there was none."""
-        message = self._message(self._turn.message)
-        self._end = self._between = None
-        self._counts.clear()
-        made: list[Event] = []
-        running = runner.run_async(
-            user_id=self._user_id,
-            session_id=self._session_id,
-            new_message=message,
-            state_delta=copy.deepcopy(self._turn.message.actions.state_delta) or None,
-        )
-        error = ""
-        try:
-            async with aclosing(running):
-                async for event in running:
-                    if self._end:
-                        break
-                    if not event.partial:
-                        made.append(event)
-                        self._counts[event.author, event.branch] += 1
-        except Exception as raised:
-            error = error_at_bottom(raised)
+        made, error = await self._made(runner)
         if self._end and self._end.why.endswith(ONLY_WITH_RUN_CODE):
             raise NeedsCode(self._end.why)
         if self._end:
@@ -217,7 +196,7 @@ class WhatIf(Replay):
         before, now = _calls_in(self._whole.events), _calls_in(made)
         for what, ids in before.items():
             self._ids |= dict(zip(ids, now.get(what, []), strict=False))
-        return error
+        return error_at_bottom(error) if error else ""
 
     async def _is_unasked(self, turn: Turn) -> bool:
         """Returns whether a message answers a call that wasn't made here."""
