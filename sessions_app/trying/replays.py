@@ -180,14 +180,14 @@ def begin(replay_id: uuid.UUID, *, actor: Actor, run_code: bool = False) -> None
         runner.start(job, step=RUNNING, task=json.dumps(task), **runner.fields_of(actor))
 
 
-def again(replay_id: uuid.UUID, *, actor: Actor) -> uuid.UUID:
+def again(replay_id: uuid.UUID, *, actor: Actor, begins: bool = True) -> uuid.UUID:
     """Starts a replay of the same sessions, and returns it; one that runs code is only kept, since that has effects again.
     Raises what `begin` raises."""
     job = many.own(KIND.name, replay_id, actor)
     task = json.loads(job.task)
     names = [json.loads(each) for each in many.items(job.pk).order_by("number").values_list("names", flat=True)]
     made = many.made(KIND.name, job.where, {**task, "before": str(job.pk), "run_code": False}, names, actor)
-    if not task["run_code"]:
+    if begins and not task["run_code"]:
         begin(made.pk, actor=actor)
     return made.pk
 

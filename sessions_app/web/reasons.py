@@ -5,11 +5,11 @@ from typing import Final
 
 from django.utils.translation import gettext_lazy
 
-_CODE: Final = gettext_lazy("%(name)s runs code of its own, which wasn't allowed.")
+_CODE: Final = r"(?P<name>.+) runs code of its own, which only run_code allows"
 _WORDS: Final = {
     re.compile(said): words
     for said, words in (
-        (r"(?P<name>.+) runs code of its own, which only run_code allows", _CODE),
+        (_CODE, gettext_lazy("%(name)s runs code of its own, which wasn't allowed.")),
         (r"it was spoken, and sound isn't sent again", gettext_lazy("It was spoken, and sound isn't sent again.")),
         (
             r"nobody has written to the agent in this session",
@@ -67,3 +67,8 @@ def in_words(why: str) -> str:
         if match := said.fullmatch(why):
             return str(words) % match.groupdict()
     return why
+
+
+def is_about_code(why: str) -> bool:
+    """Tells whether it would go on if code of the agent were allowed to run."""
+    return re.fullmatch(_CODE, why) is not None

@@ -52,6 +52,8 @@ def replay(request: HttpRequest, replay_id: uuid.UUID) -> HttpResponse:
                 core.stop(replay_id, actor=who)
             case "again":
                 replay_id = core.again(replay_id, actor=who)
+            case "ask":
+                replay_id = core.again(replay_id, actor=who, begins=False)
             case "discard":
                 core.discard(replay_id, actor=who)
                 messages.info(request, _("Replay deleted."))

@@ -9,12 +9,14 @@ import pytest
 from django.test import override_settings
 from django.urls import reverse
 
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.trying import replays
 from sessions_app.web import replays as web_replays
+from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
 from tests.support.people import somebody
-from tests.trying.conftest import AGENTS, visit
+from tests.trying.conftest import AGENTS, say, visit
 from tests.trying.test_replays import order
 from tests.web.conftest import Browser
 
@@ -114,3 +116,18 @@ def test_the_menu_of_a_session_says_why_it_cannot_be_replayed(shop: str, olga: B
     vera.force_login(somebody("vera", "viewer"))
     assert buttons(vera) == []
     assert chosen(vera, ref).status_code == 403
+
+
+def test_sessions_that_reach_code_of_the_agent_can_be_replayed_with_it(shop: str, olga: Browser) -> None:
+    ref = create_session(shop, "own", "ana", session_id="s1", actor=SYSTEM)
+    say(ref, "user", {"text": "Hello"})
+    say(ref, "own", {"text": "Hello!"})
+    address = chosen(olga, ref).url
+    olga.send(address, {"action": "begin"})
+    settle("replay")
+    assert "own runs code of its own, which wasn't allowed." in olga.open(address).text
+    copy = olga.send(address, {"action": "ask"}).url
+    assert "Replay 1 session" in olga.open(copy).text
+    olga.send(copy, {"action": "begin", "run_code": "1"})
+    settle("replay")
+    assert "0 undecided" in olga.open(copy).text

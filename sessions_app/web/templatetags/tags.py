@@ -29,7 +29,7 @@ from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
 from ..numbers import count, dollars, in_short, percentage, share, signed
-from ..reasons import in_words
+from ..reasons import in_words, is_about_code
 from ..request import actor
 
 register = template.Library()
@@ -115,6 +115,7 @@ def items(mapping: Any) -> Any:
 
 
 register.filter("media_name", media_name)
+register.filter("about_code", is_about_code)
 register.filter("reason", in_words)
 register.filter("summary", summary)
 
