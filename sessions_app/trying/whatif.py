@@ -9,7 +9,7 @@ hide values, unless they may reveal them and gave a reason. It ends with its ses
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -477,8 +477,13 @@ def keep(job: Job, number: int, *, actor: Actor, reason: str = "") -> SessionRef
 
 
 def sweep() -> None:
-    """Deletes what-ifs that are too old, but those of sessions on hold."""
-    for job in Job.objects.filter(kind=KIND, created__lt=time.time() - DAYS * 86400).exclude(state=WAITING):
+    """Deletes what-ifs that are too old."""
+    forget(Job.objects.filter(kind=KIND, created__lt=time.time() - DAYS * 86400).exclude(state=WAITING))
+
+
+def forget(jobs: Iterable[Job]) -> None:
+    """Deletes what-ifs, but those of sessions on hold."""
+    for job in jobs:
         digest = digest_of(job.app_name, job.user_id, job.session_id)
         if not SessionHold.objects.filter(where=job.where, digest=digest).exists():
             job.delete()

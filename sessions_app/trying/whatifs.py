@@ -255,9 +255,9 @@ def resume(set_id: uuid.UUID, *, actor: Actor) -> None:
     if job.state not in (STOPPED, lease.REFUSED):
         raise Conflict(_("This what-if is already running or has finished."))
     stopped = many.items(job.pk).filter(result="", what_if__isnull=False).exclude(what_if__stopped_by="")
-    gone = list(stopped.values_list("what_if", flat=True))
+    gone = list(_jobs_of(stopped))
     stopped.update(what_if=None)
-    Job.objects.filter(pk__in=gone).delete()
+    whatif.forget(gone)
     Job.objects.filter(pk=job.pk).update(finished=None)
     _start(job, actor, json.loads(job.task))
 
@@ -283,9 +283,9 @@ def stop(set_id: uuid.UUID, *, actor: Actor) -> None:
 
 
 def discard(set_id: uuid.UUID, *, actor: Actor) -> None:
-    """Forgets one with all of its what-ifs. Raises NotFound, NotAllowed."""
+    """Forgets one with all of its what-ifs, but those of sessions on hold. Raises NotFound, NotAllowed."""
     job = many.own(KIND.name, set_id, actor, to_run=False)
-    _tried(job).delete()
+    whatif.forget(_tried(job))
     runner.cancel(job)
 
 

@@ -16,7 +16,7 @@ from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs.lease import DONE, STOPPED, WAITING
 from sessions_app.models import Job, TriedSession
-from sessions_app.privacy import bundle
+from sessions_app.privacy import bundle, holds
 from sessions_app.sources import agents
 from sessions_app.trying import whatifs
 from sessions_app.trying.whatif import Change
@@ -219,14 +219,15 @@ def test_hidden_values_are_dots_unless_someone_who_may_gives_a_reason(bakery: st
         whatifs.get(what.id, actor=operator)
 
 
-def test_it_goes_with_its_sessions_and_when_it_is_deleted(bakery: str) -> None:
+def test_it_goes_with_its_sessions_and_when_it_is_deleted_but_for_a_hold(bakery: str) -> None:
     refs = [bread_in(bakery, "s1"), bread_in(bakery, "s2")]
     what = tried(refs, state={"size": "large"})
     delete_session(refs[0], actor=SYSTEM)
     assert [row.ref for row in whatifs.get(what.id, actor=SYSTEM).rows()] == refs[1:]
+    holds.hold(refs[1], "INC-7", actor=SYSTEM)
     whatifs.discard(what.id, actor=SYSTEM)
-    assert not Job.objects.filter(kind__in=("whatif", "whatifs")).exists()
     assert not TriedSession.objects.exists()
+    assert [job.session_id for job in Job.objects.filter(kind__in=("whatif", "whatifs"))] == ["s2"]
 
 
 def test_code_that_cannot_be_held_back_needs_a_yes(bakery: str) -> None:
