@@ -1,6 +1,6 @@
 """Every page that shows what somebody wrote, with attacks in it, and why the other addresses are not looked at.
 
-BATCH, RULE and VIEW in an address stand for ids that seed_trust.py prints.
+BATCH, DRAFT, REPLAY, RULE, VIEW and WHATIFS in an address stand for ids that seed_trust.py prints.
 """
 
 from __future__ import annotations

@@ -21,6 +21,11 @@ from tests.parts import long_but
 
 TRIP: Final = path("s", "demo", "booking", "ana", "december-trip")
 TIMES: Final = 30_000  # ms that agents may take
+SLOW: Final = """
+import pathlib, time
+if pathlib.Path(__file__).with_name("slow").exists():
+    time.sleep(20)
+"""
 
 
 @pytest.fixture
@@ -29,7 +34,8 @@ def own_server(tmp_path: Path) -> Iterator[Adkweb]:
     agents = tmp_path / "agents"
     shutil.copytree(ROOT / "examples" / "agents", agents)
     file = agents / "booking" / "agent.py"
-    file.write_text(file.read_text("utf-8").replace('output_key="last_answer"', 'output_key="answer"'), "utf-8")
+    changed = file.read_text("utf-8").replace('output_key="last_answer"', 'output_key="answer"')
+    file.write_text(f"{changed}\n{SLOW}", "utf-8")
     yield from serve(tmp_path, ADKWEB_AGENTS=json.dumps({"demo": str(agents)}))
 
 
@@ -54,7 +60,7 @@ def what_ifs(page: Page) -> dict[str, str]:
     return made
 
 
-def replays(page: Page) -> dict[str, str]:
+def replays(page: Page, slow: Path) -> dict[str, str]:
     """Replays: one that nobody has begun, one that has ended, and one that was stopped."""
 
     def draft() -> str:
@@ -69,9 +75,11 @@ def replays(page: Page) -> dict[str, str]:
     page.get_by_role("button", name=re.compile("^Replay ")).click()
     expect(page.get_by_role("button", name="Run again")).to_be_visible(timeout=TIMES)
     made["stopped"] = draft()
+    slow.touch()
     page.get_by_role("button", name=re.compile("^Replay ")).click()
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("alert")).to_contain_text("Stopped after")
+    slow.unlink()
     return made | {"replays": "/replays/"}
 
 
@@ -106,11 +114,16 @@ def paused(page: Page) -> str:
 
 @pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "en"))
 def test_pages_where_something_is_tried_are_accessible_and_fit(
-    own_server: Adkweb, visitor: Visit, language: str
+    own_server: Adkweb, visitor: Visit, tmp_path: Path, language: str
 ) -> None:
     page = visitor(own_server, viewport={"width": 1440, "height": 900}, color_scheme="light", reduced_motion="reduce")
     page.goto(own_server.link)
-    addresses = {**what_ifs(page), **replays(page), **what_ifs_of_many(page), "paused": paused(page)}
+    addresses = {
+        **what_ifs(page),
+        **replays(page, tmp_path / "agents" / "booking" / "slow"),
+        **what_ifs_of_many(page),
+        "paused": paused(page),
+    }
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": own_server.address}])
     wrong: list[str] = []
     for name, address in addresses.items():
