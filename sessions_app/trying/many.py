@@ -152,7 +152,10 @@ def seen(kind: str, job_id: uuid.UUID, actor: Actor) -> Job:
     """Returns a job. Raises NotFound: also for who is no operator of one of its apps."""
     job = jobs(kind).filter(pk=job_id).first()
     if job is None or not _is_seen(job, actor):
-        raise NotFound(_("It no longer exists. Replays and what-ifs are deleted after %(n)s days.") % {"n": 7})
+        raise NotFound(
+            _("It no longer exists. Replays and what-ifs are deleted after %(n)s days.")
+            % {"n": round(KEPT_SECONDS / 86_400)}
+        )
     return job
 
 

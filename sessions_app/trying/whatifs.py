@@ -363,8 +363,9 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
                 at_work.append(item)
             else:
                 done += 1
-        ended = set(_jobs_of(at_work).exclude(state=WAITING).values_list("pk", flat=True))
-        for item in [each for each in at_work if each.what_if_id in ended]:
+        running = set(_jobs_of(at_work).filter(state=WAITING).values_list("pk", flat=True))
+        ended = [each for each in at_work if each.what_if_id not in running]
+        for item in ended:
             _note_end(item, job, actor)
             at_work.remove(item)
             done += 1
@@ -402,14 +403,18 @@ def _message(ref: SessionRef, actor: Actor, *, first: bool) -> str:
 
 
 def _update(item: TriedSession, job: Job, **fields: Any) -> None:
-    """Sets fields of a session. Raises Lost if another process has the job by now, or someone stopped it."""
-    if not many.items(job.pk).filter(pk=item.pk, job__claim=job.claim).update(**fields):
+    """Sets fields of a session, unless it was deleted. Raises Lost if another process has the job by now, or someone
+    stopped it."""
+    has_it = Job.objects.filter(pk=job.pk, claim=job.claim)
+    if not many.items(job.pk).filter(pk=item.pk, job__claim=job.claim).update(**fields) and not has_it.exists():
         raise Lost
 
 
 def _note_end(item: TriedSession, job: Job, actor: Actor) -> None:
-    """Notes how a session's what-if has ended, beside how the recording did."""
-    child = _jobs_of([item]).get()
+    """Notes how a session's what-if has ended, beside how the recording did. It may have been deleted with the session."""
+    child = _jobs_of([item]).first()
+    if child is None:
+        return
     tried = whatif.of(child, actor=actor)
     trial = next(iter(tried.trials), None)
     if trial is None or not trial.has_ended or not trial.made or trial.needs_code:
@@ -417,12 +422,13 @@ def _note_end(item: TriedSession, job: Job, actor: Actor) -> None:
         label = _NEEDS_CODE if trial and trial.needs_code else ""
         _update(item, job, result=UNDECIDED, label=label, outcome=json.dumps({"why": why}))
         return
-    checked = rules.checked(tried.ref.source, tried.ref.app_name)
+    recorded = _recorded_state(trial, tried.ref)
+    checked = rules.checked(tried.ref.source, tried.ref.app_name) if recorded is not None else []
 
     def broken(state: State) -> list[int]:
         return [rule.number for rule in checked if state_condition.broken(rule.node, state)]
 
-    before = _end(trial.original, _error_of(trial.original), _recorded_state(trial, tried.ref), broken)
+    before = _end(trial.original, _error_of(trial.original), recorded or {}, broken)
     row = child.trials.get(number=trial.number)
     raw = as_object(json.loads(row.ended).get("state"))
     after = _end(trial.made, trial.error, shown(raw, PEOPLE, tried.ref.app_name), broken, trial.seconds)
@@ -455,12 +461,12 @@ def _error_of(events: list[EventView]) -> str:
     return str(last.get("error_message") or last.get("error_code") or "")
 
 
-def _recorded_state(trial: TrialView, ref: SessionRef) -> State:
-    """Returns the state that the recording ended with, as far as it is known."""
+def _recorded_state(trial: TrialView, ref: SessionRef) -> State | None:
+    """Returns the state that the recording ended with, None if that can't be known now."""
     try:
         return moments.state_at(ref, trial.original[-1].id, actor=PEOPLE).state.merged()
     except (Behind, NotFound, IndexError):
-        return {}
+        return None
 
 
 def _result(before: End, after: End, is_same: bool) -> str:

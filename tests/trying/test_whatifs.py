@@ -230,6 +230,16 @@ def test_it_goes_with_its_sessions_and_when_it_is_deleted_but_for_a_hold(bakery:
     assert [job.session_id for job in Job.objects.filter(kind__in=("whatif", "whatifs"))] == ["s2"]
 
 
+def test_a_session_that_is_deleted_while_it_is_tried_is_left_out(bakery: str) -> None:
+    waits, other = bread_in(bakery, "s0"), bread_in(bakery, "s1")
+    say(waits, "user", {"text": "wait"}, turn="2")
+    number = whatifs.draft([waits, other], actor=SYSTEM)
+    whatifs.begin(number, Change(""), actor=SYSTEM)
+    until_worked(lambda: Job.objects.filter(kind="whatif", session_id="s0").exists())
+    delete_session(waits, actor=SYSTEM)
+    assert [row.ref for row in ended(number).rows()] == [other]
+
+
 def test_code_that_cannot_be_held_back_needs_a_yes(bakery: str) -> None:
     ref = create_session(bakery, "own", "ana", session_id="s1", actor=SYSTEM)
     say(ref, "user", {"text": "Hello"})
