@@ -45,4 +45,12 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("job", "number"), name="one_replay_item")],
             },
         ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                fields=["kind", "created"],
+                condition=models.Q(kind="replay") | models.Q(kind="whatif") | models.Q(kind="whatifs"),
+                name="jobs_tried",
+            ),
+        ),
     ]

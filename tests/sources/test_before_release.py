@@ -20,7 +20,7 @@ FIRST = "0001_initial"
 NOW = {
     *(FIRST, "0002_searchwrite", "0003_invitation_role", "0004_token_permission", "0005_inbox", "0006_answer"),
     *("0007_agentaddress", "0008_report", "0009_approvalrule_tools", "0010_agentchild", "0011_agentversion"),
-    *("0012_replayitem", "0013_breakpoint", "0014_trial", "0015_triedsession", "0016_job_tried"),
+    *("0012_replayitem", "0013_breakpoint", "0014_trial", "0015_triedsession"),
 }
 OLDER = ("0002_queued_edit", "0026_roles")
 LAST = (*OLDER, "0043_user_handles")
