@@ -338,7 +338,7 @@ class Replay(BasePlugin):
         if turn.interrupted:
             return Outcome(UNDECIDED, turn.message.id, why="someone else wrote to the session while the agent ran")
         self._turn = turn
-        # How many calls of a model the recorded run was allowed isn't known.
+        # The recording doesn't say how many calls of a model its run was allowed.
         made, error = await self._made(runner, run_config=RunConfig(max_llm_calls=sys.maxsize - 1))
         if error and not self._end and not self._ended_early() and not turn.failure:
             made = made[:-1] if made and made[-1].error_code else made

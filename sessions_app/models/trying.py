@@ -1,5 +1,5 @@
-"""What was tried: the sessions of a replay or of a what-if of many sessions, and the tries of a what-if. Each of these is
-a Job itself."""
+"""The sessions of a replay or of a what-if of many sessions, and the trials of a what-if. A replay and a
+what-if are each a Job."""
 
 from typing import ClassVar
 

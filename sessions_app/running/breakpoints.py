@@ -326,7 +326,7 @@ def _is_second(row: Pause, actor: Actor) -> bool:
 
 
 class Given(TypedDict, total=False):
-    """What someone changes of a request, or the `result` in a tool's place. None leaves it as it is."""
+    """A change of a request, or the `result` in a tool's place. None leaves a part as it is."""
 
     args: Any
     result: Any
@@ -444,8 +444,8 @@ def _text(row: Pause, what: str, value: Any, ref: SessionRef) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What someone changed of a request before the agent went on: `what` is instruction, message or args; or result, without
-    an `old` one: the tool didn't run."""
+    """A change that someone made before the agent went on: of an instruction, a message or args; or a result, which has no
+    `old` one, because the tool didn't run."""
 
     what: str
     old: Any

@@ -124,7 +124,7 @@ class TrialView:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a what-if at an event runs again, as the recording has it: `turn`, the events of the turn that the agent runs,
+    """The part of a recording that a what-if at an event runs again: `turn`, the events of the turn that the agent runs,
     from its message on, none if nothing comes after the event; how many messages follow `later`; and the `agents` of these
     and of the turns around it, each with the model that it had last."""
 
@@ -231,10 +231,10 @@ def plan(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
 
 def _ends(rows: Sequence[EventView]) -> bool:
     """Returns whether the first of some events ends its turn, as adk/whatif.py sees it."""
-    told, data = rows[0].description, rows[0].data
+    said, data = rows[0].description, rows[0].data
     after = [each for each in rows[1:2] if not begins_turn(each.description) and not each.description.edit]
-    goes_on = bool(told.calls or told.responses) and not data.get("long_running_tool_ids")
-    return not (after or goes_on or data.get("error_code")) or bool(told.edit)
+    goes_on = bool(said.calls or said.responses) and not data.get("long_running_tool_ids")
+    return not (after or goes_on or data.get("error_code")) or bool(said.edit)
 
 
 def check(change: Change, app_name: str, actor: Actor) -> None:
@@ -388,12 +388,12 @@ def last_words(events: Sequence[EventView]) -> str:
     """Returns the last thing that the agent said or did in some events: its words, or a call with its arguments, or what a
     tool returned."""
     for each in reversed(events):
-        told = each.description
-        if told.author != "user" and (text := _text_of(each.data)):
+        said = each.description
+        if said.author != "user" and (text := _text_of(each.data)):
             return text
-        for part in told.calls:
+        for part in said.calls:
             return f"{part.name}({brief(part.value, _VALUE)})"
-        for part in told.responses:
+        for part in said.responses:
             return f"{part.name} → {brief(part.value, _VALUE)}"
     return ""
 

@@ -1,4 +1,4 @@
-"""What-ifs of many sessions: the same change in each, and how they ended before and after it.
+"""Tries the same change in many sessions, and compares how each ends with how it was recorded.
 
     number = draft(refs, actor=actor)
     begin(number, Change("", instructions={"booking": "Always ask for the date."}), actor=actor)
@@ -68,7 +68,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the turns of a session ended: with these words, or with an error if it `failed`; the numbers of the rules that the
+    """The end of a session's turns: its last words, or the error if it `failed`; the numbers of the rules that the
     state breaks then, and what it took. `dollars` is None if a price isn't known."""
 
     words: str

@@ -19,7 +19,7 @@ from ..trying.many import PAGE
 from .forms import Check, Form, Text
 from .html.render import page
 from .request import actor
-from .whatif import told
+from .whatif import parts_of
 
 
 class ReplayForm(Form):
@@ -33,7 +33,7 @@ class ReplayForm(Form):
 def replays(request: HttpRequest) -> HttpResponse:
     """Lists the last replays, and the last what-ifs of many sessions."""
     who = actor(request)
-    some = [(each, told(each.change)) for each in whatifs.recent(actor=who)]
+    some = [(each, parts_of(each.change)) for each in whatifs.recent(actor=who)]
     return page(request, "replays/replays.html", {"replays": core.recent(actor=who), "what_ifs": some})
 
 

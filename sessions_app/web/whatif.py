@@ -73,7 +73,7 @@ def agents_now(ref: SessionRef, models: Mapping[str, str], who: Actor) -> list[A
 
 
 class ChangeForm(StateForm):
-    """What is different in state and agents, and how it runs. Beside these fields, it has two for each agent
+    """A change of state and agents, and the way in which it runs. Beside these fields, it has two for each agent
     (`instruction-N`, `model-N`). It starts with the change `like`. What is as it was isn't a change."""
 
     unknown_ways: tuple[str, ...] = ("ask", "fail", "run")
@@ -215,7 +215,7 @@ class WhatIfForm(ChangeForm):
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What the form is about: what runs, the responses of its event (id, tool, JSON), the agents, the state at the event
+    """The subject of the form: what runs, the responses of its event (id, tool, JSON), the agents, the state at the event
     (the key that was written last comes first), and the change that it begins with."""
 
     plan: Plan
@@ -311,7 +311,7 @@ def _form(
         "masked": is_masked(who, ref.app_name),
         "may_reveal": who.may_reveal(ref.source, ref.app_name),
         "needs_code": any(trial.needs_code for each in before for trial in each.trials) or "code" in request.GET,
-        "before": [(each, told(each.change), outcomes(each)[:1]) for each in before],
+        "before": [(each, parts_of(each.change), outcomes(each)[:1]) for each in before],
         "here": f"{request.path}?{request.GET.urlencode()}",
     }
     template = "whatif/_form.html" if _wants_form(request) else "whatif/whatif.html"
@@ -326,7 +326,7 @@ def _wants_form(request: HttpRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChangedPart:
     """A part of a change in words: what it is about, a key of state if it is `state`, and the new value."""
 
     kind: str
@@ -334,22 +334,22 @@ class Told:
     value: str = ""
 
 
-def told(change: Change) -> list[Told]:
+def parts_of(change: Change) -> list[ChangedPart]:
     """Returns a change in words; nothing if nothing is different."""
     return [
-        *(Told("state", key, brief(value, 60)) for key, value in change.state.items()),
-        *(Told("removed", key) for key in change.removed),
-        *([Told("message", value=change.message)] if change.message else []),
-        *(Told("result", value=brief(value, 60)) for value in change.results.values()),
-        *(Told("instruction", name, text) for name, text in change.instructions.items()),
-        *(Told("model", name, model) for name, model in change.models.items()),
-        *([Told("later")] if change.later else []),
+        *(ChangedPart("state", key, brief(value, 60)) for key, value in change.state.items()),
+        *(ChangedPart("removed", key) for key in change.removed),
+        *([ChangedPart("message", value=change.message)] if change.message else []),
+        *(ChangedPart("result", value=brief(value, 60)) for value in change.results.values()),
+        *(ChangedPart("instruction", name, text) for name, text in change.instructions.items()),
+        *(ChangedPart("model", name, model) for name, model in change.models.items()),
+        *([ChangedPart("later")] if change.later else []),
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How some trials ended alike: their words, how many of all that ended, and their numbers, from 1."""
+    """An outcome of some trials: their words, how many of all that ended, and their numbers, from 1."""
 
     words: str
     failed: bool
@@ -382,7 +382,7 @@ def outcomes(tried: WhatIf) -> list[Outcome]:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the recording, or a trial, took: `dollars` is None where a price is missing."""
+    """The cost of the recording, or of a trial: `dollars` is None where a price is missing."""
 
     tokens: int
     seconds: float
@@ -390,7 +390,7 @@ class Side:
 
 
 class DecideForm(Form):
-    """How a call is decided: its result as JSON, that it runs, or with which words it fails."""
+    """The decision about a call: its result as JSON, that it runs, or with which words it fails."""
 
     way = Text()
     result = Text()
@@ -442,7 +442,7 @@ def _result(
         "ref": ref,
         "tried": shown,
         "job": job,
-        "told": told(shown.change),
+        "parts": parts_of(shown.change),
         "trial": trial,
         "question": trial.question if trial and shown.is_running else {},
         "have": have,

@@ -24,7 +24,7 @@ from .edits.rows import asked_row, note_habits
 from .forms import Text, act
 from .html.render import page
 from .request import actor
-from .whatif import ChangeForm, agents_now, told
+from .whatif import ChangeForm, agents_now, parts_of
 
 
 class WhatIfsForm(ChangeForm):
@@ -94,7 +94,7 @@ def _step(request: HttpRequest, tried: WhatIfs, form: WhatIfsForm, given: dict[s
 def _page(request: HttpRequest, tried: WhatIfs, form: WhatIfsForm, status: int = 200) -> HttpResponse:
     who, result = actor(request), request.GET.get("result", "")
     result = result if result in core.RESULTS else ""
-    context: dict[str, Any] = {"tried": tried, "form": form, "result": result, "told": told(tried.change)}
+    context: dict[str, Any] = {"tried": tried, "form": form, "result": result, "parts": parts_of(tried.change)}
     if tried.stage == DRAFT:
         note_habits(form.rows, tried.sample, who)
         context |= {

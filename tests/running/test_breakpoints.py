@@ -81,9 +81,9 @@ def test_the_terminal_says_that_an_agent_pauses(ref: SessionRef, monkeypatch: py
         sleep(seconds)
 
     monkeypatch.setattr(_running.time, "sleep", decide)
-    told = StringIO()
-    _running.follow(BaseCommand(stdout=StringIO(), stderr=told), ref, job)
-    assert told.getvalue() == "The agent pauses before count is called: let it continue on the session's page.\n"
+    printed = StringIO()
+    _running.follow(BaseCommand(stdout=StringIO(), stderr=printed), ref, job)
+    assert printed.getvalue() == "The agent pauses before count is called: let it continue on the session's page.\n"
 
 
 @BOTH

@@ -148,9 +148,9 @@ def test_what_it_took_is_said_before_it_runs(bakery: str, settings: Any) -> None
         event = {"author": "baker", "invocation_id": turn, "usage_metadata": usage, "model_version": "obeys"}
         append_event(ref, event, actor=SYSTEM)
     shown = whatifs.get(whatifs.draft([ref], actor=SYSTEM), actor=SYSTEM)
-    told = shown.estimate
-    assert (told.all_tokens, told.tokens, told.uncounted) == (220, 72, 0)  # of three turns
-    assert told.all_dollars == pytest.approx(0.0004)
+    estimate = shown.estimate
+    assert (estimate.all_tokens, estimate.tokens, estimate.uncounted) == (220, 72, 0)  # of three turns
+    assert estimate.all_dollars == pytest.approx(0.0004)
     assert shown.agents == {"baker": "obeys"}
 
 

@@ -168,7 +168,7 @@ def _exists(ref: SessionRef) -> bool:
 
 def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
     """Prints the events of a run until it ends; Ctrl+C stops the agent. Raises CommandError for a run that failed."""
-    line, shown, stopping, told = Line(Only(*ref[1:]), several=False), "", False, 0.0
+    line, shown, stopping, announced = Line(Only(*ref[1:]), several=False), "", False, 0.0
     while True:
         try:
             job.refresh_from_db()
@@ -180,8 +180,8 @@ def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
             if ended:
                 break
             work = at_work.of(ref, actor=TERMINAL).at_work
-            if work and work.paused and work.step_since != told:
-                told = work.step_since
+            if work and work.paused and work.step_since != announced:
+                announced = work.step_since
                 before = f"{work.name} is called" if work.step == "tool" else "the model is asked"
                 command.stderr.write(plain(f"The agent pauses before {before}: let it continue on the session's page."))
             time.sleep(_LOOK_SECONDS)
