@@ -133,9 +133,11 @@ class WhatIfs(Many):
 
     @property
     def sample(self) -> SessionRef:
-        """Returns one of its sessions."""
-        row = many.items(self.id).order_by("number").values_list("names", flat=True).first()
-        return SessionRef(self.source, *json.loads(row or "[]"))
+        """Returns one of its sessions. Raises NotFound if all of them were deleted."""
+        names = many.items(self.id).order_by("number").values_list("names", flat=True).first()
+        if names is None:
+            raise NotFound(_("All sessions of this what-if were deleted."))
+        return SessionRef(self.source, *json.loads(names))
 
     @property
     def change(self) -> Change:

@@ -15,6 +15,7 @@ from sessions_app.jobs.lease import DONE
 from sessions_app.models import Job
 from sessions_app.sources import agents
 from sessions_app.trying import whatifs
+from sessions_app.writes.sessions import delete_session
 from tests.support.at_work import until_worked
 from tests.support.people import somebody
 from tests.trying.conftest import AGENTS, bread_in
@@ -90,6 +91,15 @@ def test_it_is_stopped_repeated_and_deleted(maria: Browser, breads: list[Session
     maria.send(answer["Location"], {"action": "discard"})
     assert maria.get(answer["Location"]).status_code == 404
     assert maria.get(form["action"]).status_code == 200
+
+
+def test_one_whose_sessions_are_gone_says_so(maria: Browser, breads: list[SessionRef]) -> None:
+    form = chosen(maria, breads).one("form", id="whatif")
+    for ref in breads:
+        delete_session(ref, actor=SYSTEM)
+    answer = maria.get(form["action"])
+    assert answer.status_code == 404
+    assert "All sessions of this what-if were deleted." in page_of(answer).text
 
 
 def test_only_operators_see_it(maria: Browser, breads: list[SessionRef]) -> None:
